@@ -24,7 +24,7 @@ struct Context {
   Device device;
   int num_threads = 0;        // CPU threads; 0 means all that OpenMP offers
   bool check_inputs = false;  // device cu_seqlens: synchronise and check the values (on the CPU they always are)
-  std::string cpu_target;     // "" (best), "sse2", "avx2", "avx3": which SIMD code the cpu backend runs
+  std::string cpu_target;     // "" (best), "scalar", "avx2", "avx3": which SIMD code the cpu backend runs
 };
 
 /// The caller's scratch memory: 256-byte aligned, content undefined before and after.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The door of the reference backend: fp64, token by token, written operator by operator from math.md 6.
+// The door of the reference backend: fp64, token by token, operator by operator.
 #pragma once
 
 #include <memory>

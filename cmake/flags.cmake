@@ -1,0 +1,25 @@
+# fla_flags: what every target of ours compiles with. fla_cuda_flags: what the CUDA files add.
+add_library(fla_flags INTERFACE)
+target_include_directories(fla_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+target_compile_options(fla_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wconversion -Werror>)
+if(FLA_SANITIZE)
+  target_compile_options(fla_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${FLA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer>)
+  target_link_options(fla_flags INTERFACE -fsanitize=${FLA_SANITIZE})
+endif()
+
+if(FLA_CUDA)
+  # Real code for Hopper and for Blackwell. The Blackwell code is compiled and has never been run.
+  # No --use_fast_math: approximate instructions are called by name.
+  set(CMAKE_CUDA_ARCHITECTURES 90-real 100-real 103-real)
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+  enable_language(CUDA)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # nvcc has C++20; CMake 3.25 does not know it
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_EXTENSIONS OFF)
+  find_package(CUDAToolkit REQUIRED)
+  add_library(fla_cuda_flags INTERFACE)
+  target_compile_options(fla_cuda_flags INTERFACE
+    "$<$<COMPILE_LANGUAGE:CUDA>:-lineinfo;-Werror=all-warnings;-Xcompiler=-Wall,-Wextra>"
+    "$<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=--warn-on-spills,--warn-on-local-memory-usage>")
+endif()

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT
+// `fla bench ops`: flags in, table and files out.
+#include "perf/bench_ops.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <iterator>
+
+#include "cli/build_info.h"
+#include "cli/command_line.h"
+#include "cli/commands.h"
+#include "ops/targets.h"
+#include "perf/machine.h"
+#include "perf/peak.h"
+#include "perf/write_file.h"
+
+namespace fla::cli {
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+/// The first signal ends the run in order; a second one has its default effect.
+void catch_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { interrupted = 1; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+struct Outputs {
+  std::string json;
+  std::string markdown;
+  std::string csv;
+  bool quiet = false;
+
+  bool any_on_stdout() const { return json == "-" || markdown == "-" || csv == "-"; }
+};
+
+/// Says on stderr which row is measured: a line that is rewritten on a terminal, otherwise one line a
+/// row, once two seconds have passed.
+class Progress {
+ public:
+  explicit Progress(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
+  ~Progress() { clear(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void say(std::string_view text) {
+    if (quiet_) {
+      return;
+    }
+    if (terminal_) {
+      fmt::print(stderr, "\r\033[K{}", text.substr(0, 100));
+      std::fflush(stderr);
+      shown_ = true;
+    } else if (std::chrono::steady_clock::now() - start_ > std::chrono::seconds(2)) {
+      fmt::print(stderr, "{}\n", text);
+    }
+  }
+  void clear() {
+    if (shown_) {
+      fmt::print(stderr, "\r\033[K");
+      shown_ = false;
+    }
+  }
+
+ private:
+  bool quiet_;
+  bool terminal_;
+  bool shown_ = false;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// An option that takes several values, by repetition, comma or space.
+CLI::Option* add_list(CLI::App* app, const std::string& name, std::vector<std::string>* values,
+                      const std::string& help) {
+  return app->add_option(name, *values, help)->delimiter(',')->expected(1, -1);
+}
+
+void declare(CLI::App* app, perf::BenchOpsOptions* options, Outputs* outputs) {
+  add_list(app, "--op", &options->ops, "Operators by benchmark or registry name, or all");
+  add_list(app, "--modes", &options->modes, "fwd, bwd, fwdbwd, decode (default: fwd fwdbwd)");
+  add_list(app, "--dtype", &options->dtypes, "bf16, fp16, fp32 (default: bf16)");
+  add_list(app, "--shapes", &options->shapes, "Named shapes (default: the device's set)");
+  app->add_option("--custom-shapes", options->custom_shapes,
+                  R"({"name": {"B": 1, "T": 512, "H": 4, "D": 64}} or @FILE)");
+  app->add_option("--varlen", options->varlen,
+                  "Packed rows beside the dense ones: uniform, ragged (default), zipf, one_long, "
+                  "tiny, upstream")
+      ->delimiter(',')
+      ->expected(0, -1);
+  app->add_option("--device", options->device, "Where: cpu, cuda, auto (default: auto)");
+  add_list(app, "--backend", &options->backends, "Who: ref, cpu, cuda (default: the device's)");
+  app->add_option("--seed", options->seed, "Of inputs and sequence lengths (default: 20250603)");
+  app->add_option("--rounds", options->rounds, "Blocks of samples a row (default: 6)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1000}));
+  app->add_option("--budget", options->budget_s, "Seconds a row (default: 5)")
+      ->check(CLI::Range(0.01, 86400.0));
+  app->add_flag("--quick", options->quick, "One block of about 0.3 s a row");
+  app->add_option("--threads", options->threads, "CPU threads (default: all)")
+      ->check(CLI::Range(1, 4096));
+  app->add_option("--cpu-target", options->cpu_target, "SIMD target of the cpu backend");
+  app->add_option("--json", outputs->json, "Results as fla.results/1 to a file, or to stdout with -");
+  app->add_option("--md", outputs->markdown, "The table as Markdown, likewise");
+  app->add_option("--csv", outputs->csv, "The rows as CSV, likewise");
+  app->add_flag("-q,--quiet", outputs->quiet, "No progress on stderr");
+}
+
+/// Reads @FILE into its text; other values stay.
+Status load_custom_shapes(std::string* text) {
+  if (!text->starts_with('@')) {
+    return {};
+  }
+  const std::string path = text->substr(1);
+  std::ifstream file(path, std::ios::binary);
+  text->assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  if (!file || text->empty()) {
+    return {Code::kInvalidArgument, fmt::format("--custom-shapes: cannot read '{}'", path)};
+  }
+  return {};
+}
+
+Status check_outputs(const Outputs& outputs) {
+  const auto on_stdout = (outputs.json == "-") + (outputs.markdown == "-") + (outputs.csv == "-");
+  if (on_stdout > 1) {
+    return {Code::kInvalidArgument, "only one of --json, --md and --csv can go to stdout"};
+  }
+  return {};
+}
+
+perf::Results start_results(const perf::BenchOpsOptions& options, const Arguments& arguments) {
+  perf::Results results;
+  results.kind = options.quick ? "quick" : "bench";
+  results.created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  results.version = kVersion;
+  results.commit = kCommit;
+  results.dirty = kDirty;
+  results.argv = {"fla", "bench", "ops"};
+  results.argv.insert(results.argv.end(), arguments.begin(), arguments.end());
+  results.seed = options.seed;
+  results.machine = perf::read_machine();
+  results.threads = options.threads > 0 ? options.threads : results.machine.threads;
+  const std::vector<std::string> targets = ops::cpu_targets();
+  results.simd_target = !options.cpu_target.empty() ? options.cpu_target
+                        : targets.empty()           ? "none"
+                                                    : targets.front();
+  return results;
+}
+
+/// Prints the table and writes the files; every output is tried, whatever became of the others.
+bool save(const perf::Results& results, const Outputs& outputs) {
+  bool saved = print(perf::to_text(results), outputs.any_on_stdout());
+  if (!saved) {
+    fail(kWorkload, "cannot write the table");
+  }
+  const std::pair<const std::string&, std::string (*)(const perf::Results&)> forms[] = {
+      {outputs.json, perf::to_json},
+      {outputs.markdown, perf::to_markdown},
+      {outputs.csv, perf::to_csv}};
+  for (const auto& [path, form] : forms) {
+    if (path == "-") {
+      if (!print(form(results))) {
+        fail(kWorkload, "cannot write to stdout");
+        saved = false;
+      }
+    } else if (!path.empty()) {
+      if (const Status status = perf::write_file(path, form(results)); !status.ok()) {
+        fail(kWorkload, status.message());
+        saved = false;
+      }
+    }
+  }
+  return saved;
+}
+
+int exit_status(const perf::Results& results, const perf::BenchOpsOptions& options, bool saved) {
+  const auto any = [&](auto test) {
+    return std::any_of(results.rows.begin(), results.rows.end(), test);
+  };
+  const bool every_op = std::find(options.ops.begin(), options.ops.end(), "all") != options.ops.end();
+  const auto has_status = [](perf::RowStatus status) {
+    return [status](const perf::ResultRow& row) { return row.status == status; };
+  };
+  if (!every_op && any(has_status(perf::RowStatus::kUnavailable))) {
+    return options.device == "cuda" ? kEnvironment : kUsage;
+  }
+  if (any([](const perf::ResultRow& row) { return row.wrong; })) {
+    return kWrong;
+  }
+  if (!saved || any(has_status(perf::RowStatus::kFailed))) {
+    return kWorkload;
+  }
+  if (interrupted != 0) {
+    return kInterrupted;
+  }
+  return any(has_status(perf::RowStatus::kOk)) ? kDone : kNothing;
+}
+
+}  // namespace
+
+int bench_ops(const Arguments& arguments) {
+  perf::BenchOpsOptions options;
+  Outputs outputs;
+  CLI::App app("Times operators (fla help bench ops)", "fla bench ops");
+  declare(&app, &options, &outputs);
+  if (const std::optional<int> status = parse(&app, arguments)) {
+    return *status;
+  }
+  if (app.get_option("--varlen")->count() > 0) {
+    std::erase_if(options.varlen, [](const std::string& set) { return set.empty(); });
+    if (options.varlen.empty()) {
+      options.varlen = {"ragged"};
+    }
+  }
+  for (const Status& status : {check_outputs(outputs), load_custom_shapes(&options.custom_shapes)}) {
+    if (!status.ok()) {
+      return fail(kUsage, status.message());
+    }
+  }
+  const Result<std::vector<perf::Cell>> cells = perf::plan_cells(options);
+  if (!cells.ok()) {
+    return fail(kUsage, cells.status().message());
+  }
+  catch_interrupts();
+  perf::Results results = start_results(options, arguments);
+  {
+    Progress progress(outputs.quiet);
+    progress.say("measuring what a copy and a matrix product reach");
+    results.peaks = perf::measure_peaks(results.machine, results.threads);
+    const perf::BenchHooks hooks = {
+        .stop = [] { return interrupted != 0; },
+        .starting = [&](size_t index, size_t count, const perf::ResultRow& row) {
+          progress.say(fmt::format("[{}/{}] {}", index + 1, count, row.key()));
+        }};
+    perf::run_cells(cells.value(), options, hooks, &results);
+  }
+  return exit_status(results, options, save(results, outputs));
+}
+
+}  // namespace fla::cli

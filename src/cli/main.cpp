@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// `fla`: finds the command and runs it.
+#include <array>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/command_line.h"
+#include "cli/commands.h"
+#include "perf/nearest.h"
+
+namespace fla::cli {
+namespace {
+
+struct Command {
+  std::string_view name;  // one or two words
+  int (*run)(const Arguments&);
+};
+
+constexpr std::array<Command, 3> kCommands = {{
+    {"bench ops", bench_ops},
+    {"ops", ops},
+    {"help", help},
+}};
+
+int dispatch(const Arguments& arguments) {
+  if (arguments.empty() || arguments[0] == "-h" || arguments[0] == "--help") {
+    const int status = help({});
+    return arguments.empty() && status == kDone ? kUsage : status;
+  }
+  if (arguments[0] == "--version") {
+    return version();
+  }
+  const std::string two_words =
+      arguments.size() > 1 ? arguments[0] + ' ' + arguments[1] : arguments[0];
+  std::vector<std::string> names;
+  for (const Command& command : kCommands) {
+    if (command.name == arguments[0]) {
+      return command.run({arguments.begin() + 1, arguments.end()});
+    }
+    if (command.name == two_words) {
+      return command.run({arguments.begin() + 2, arguments.end()});
+    }
+    names.emplace_back(command.name);
+  }
+  const bool bench = arguments[0] == "bench";
+  return fail(kUsage, perf::unknown_name("command", bench ? two_words : arguments[0], names));
+}
+
+}  // namespace
+}  // namespace fla::cli
+
+int main(int argc, char** argv) {
+  try {
+    return fla::cli::dispatch({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    return fla::cli::fail(fla::cli::kInternalError, error.what());
+  }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+// What a benchmark run found, and its forms: the table, fla.results/1 JSON, Markdown, CSV.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fla/status.h"
+#include "perf/machine.h"
+
+namespace fla::perf {
+
+/// Measured ceilings. A value that could not be had is none and its reason says why.
+struct Peaks {
+  int threads = 0;
+  std::optional<double> copy_bytes_per_s;  // read plus written
+  std::string copy_reason;
+  std::optional<double> flops_per_s;  // fp32 matrix product
+  std::string flops_reason;
+  std::string blas_core;  // OpenBLAS's name of the code it ran
+};
+
+/// Samples that were taken in one go.
+struct Block {
+  int64_t round = 0;
+  double median_s = 0;
+  double q1_s = 0;
+  double q3_s = 0;
+  double min_s = 0;
+  double p95_s = 0;
+  int64_t n = 0;
+};
+
+enum class RowStatus { kOk, kFailed, kSkipped, kUnavailable };
+std::string_view row_status_name(RowStatus status);
+
+/// One measured cell: op x mode x backend x dtype x shape.
+struct ResultRow {
+  std::string op;  // benchmark name, "chunk_kda"
+  std::string mode;
+  std::string backend;
+  std::string dtype;
+  std::string shape;                    // its name
+  std::string coverage = "dense";       // or "varlen:ragged"
+  std::map<std::string, int64_t> axes;  // every axis: B, H, HV, K, T, V and, for gsa, M
+  std::vector<int64_t> cu_seqlens;      // empty when dense
+  std::string cu_seqlens_digest;
+  std::string plan;  // Plan::name()
+
+  RowStatus status = RowStatus::kSkipped;
+  std::string reason;  // why status is not ok
+  bool wrong = false;  // failed because a result was wrong, not for lack of something; not written
+  std::vector<Block> blocks;
+  int64_t rotation = 0;  // input sets that took turns
+  int64_t tokens = 0;
+  std::optional<double> median_s;
+  std::optional<std::pair<double, double>> ci95_s;
+  std::optional<int64_t> peak_bytes;  // tensors of a call plus its workspace
+  double min_bytes = 0;               // by formula
+  double flops = 0;
+  std::optional<double> rel_error;  // of the checked twin, the largest over its tensors
+  std::vector<std::string> flags;
+  std::map<std::string, std::string> null_reasons;  // JSON field to why it is null
+
+  /// "chunk_kda|fwd|cpu|bf16|B=1,H=8,...|dense".
+  std::string key() const;
+};
+
+/// Figures that follow from a row and the ceilings; none where undefined (division by zero included).
+struct Derived {
+  std::optional<double> tokens_per_s;
+  std::optional<double> bandwidth_fraction;  // min_bytes over time, of the measured copy
+  std::optional<double> compute_fraction;    // flops over time, of the measured product
+  std::optional<double> floor_s;             // math: the slower of bytes and flops at the ceilings
+  std::optional<double> x_over_floor;
+};
+Derived derive(const ResultRow& row, const Peaks& peaks);
+
+struct Results {
+  std::string kind = "bench";  // or "quick"
+  std::string created;         // UTC, ISO 8601
+  std::string version;
+  std::string commit;  // "unknown" without git
+  bool dirty = false;
+  std::vector<std::string> argv;
+  uint64_t seed = 0;
+  int threads = 0;
+  std::string simd_target;
+  std::string cache = "cold";
+  Machine machine;
+  Peaks peaks;
+  std::vector<ResultRow> rows;
+};
+
+/// The table's head lines and cells.
+std::string header_text(const Results& results);
+std::vector<std::vector<std::string>> table_cells(const Results& results);
+/// Head lines, aligned table, and a line per row that is not ok.
+std::string to_text(const Results& results);
+std::string to_markdown(const Results& results);
+/// One line a row after the line of names; an undefined value is an empty cell.
+std::string to_csv(const Results& results);
+/// Strict JSON, schema fla.results/1: an undefined value is null and the row says why.
+std::string to_json(const Results& results);
+
+/// Reads fla.results/1. Unknown keys are ignored. Errors: kIo for text that is not such a document or
+/// carries a newer major version.
+Result<Results> read_results(std::string_view text);
+
+}  // namespace fla::perf

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// Bounds of tolerance.h.
+#include "support/tolerance.h"
+
+#include "perf/tolerance.h"
+
+namespace fla::test {
+namespace {
+
+// faults.md, "Limits": per head, 16-bit inputs.
+constexpr double kHeadOutput = 1e-2;
+constexpr double kHeadGradient = 2e-2;
+// math.md 9: a comparison also passes below this largest difference.
+constexpr double kAbsolute = 1e-6;
+
+}  // namespace
+
+Limits limits_for(const ops::OpRow& row, SlotKey key, DType dtype) {
+  const double tensor = perf::tolerance(row.name, key.slot, key.grad, dtype);
+  if (dtype == DType::kFp32) return {tensor, tensor, kAbsolute};
+  return {tensor, key.grad ? kHeadGradient : kHeadOutput, kAbsolute};
+}
+
+}  // namespace fla::test

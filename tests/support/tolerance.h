@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// The one place for bounds that tests use. Tensor-wide bounds per operator are src/perf/tolerance.h; beside them stand
+// the per-head bounds and those that single fault cases name. An error is ||x - ref|| / ||ref||.
+#pragma once
+
+#include "fla/tensor.h"
+#include "support/case.h"
+
+namespace fla::test {
+
+struct Limits {
+  double tensor = 0;    // over the whole tensor
+  double head = 0;      // over each head: a weak head must not hide behind a strong one
+  double absolute = 0;  // below this largest difference a comparison passes whatever the ratio
+};
+
+/// Bounds for `key` of a call of `op` whose activations are `dtype`.
+Limits limits_for(const ops::OpRow& row, SlotKey key, DType dtype);
+
+/// V12: pieces with a carried state against the whole run, 16-bit inputs.
+inline constexpr double kSplitLimit = 5e-3;
+/// V05, V16: an operator with its gate exactly 1 against the operator without a gate.
+inline constexpr double kUngatedLimit = 1e-3;
+/// V07: a run cut at token P against the first P tokens of the whole run.
+inline constexpr double kCutLimit = 1e-3;
+/// V21: decay of -8e-5 a token over 4,096 tokens.
+inline constexpr double kSlowDecayLimit = 1e-2;
+
+}  // namespace fla::test
