@@ -47,12 +47,12 @@ test-all: build ## The same with the slow tests
 	@echo "== test (all)"
 	@ctest --preset $(PRESET) -j $(JOBS) --progress
 
-asan: deps ## Build with the address and undefined-behaviour sanitizers and run the tests labelled unit
+asan: deps ## Build with the address and undefined-behaviour sanitizers and run the C++ tests
 	@echo "== asan: build into build-asan/"
 	@$(call configure,build-asan,--preset cpu-asan)
 	@cmake --build --preset cpu-asan -j $(JOBS)
 	@echo "== asan: test"
-	@ctest --preset cpu-asan -j $(JOBS) --progress -L unit -LE slow
+	@ctest --preset cpu-asan -j $(JOBS) --progress -LE "slow|python"
 
 lint: configure deps-lint ## Check format, layers, headers alone, and run clang-tidy on src/
 	@echo "== lint: headers alone"

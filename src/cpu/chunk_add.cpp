@@ -32,9 +32,13 @@ class Add final : public Recurrence {
     kernels_.matmul(c.rows, v_, k_, scaled_.data, scaled_.ld, 1, s.data, s.ld, c.o.data, c.o.ld,
                     Store::kSet);
     add_lower(kernels_, c.rows, p_, v_, c.v, c.o);
-    decay_.decay_state(s, v_);
-    kernels_.matmul(k_, v_, c.rows, kd_t_.data, kd_t_.ld, 1, c.v.data, c.v.ld, s.data, s.ld,
-                    Store::kAdd);
+    write(c, s);
+  }
+
+  void advance(const Chunk& c, const Tile& s) override {
+    decay_.set(c.rows, c.g, c.g_row);
+    decay_.pair(nullptr, 0, c.k, kd_t_);
+    write(c, s);
   }
 
   void backward(const Chunk& c, const Tile& s0, const Tile& s1, const Tile& ds) override {
@@ -73,6 +77,13 @@ class Add final : public Recurrence {
   }
 
  private:
+  // S <- gamma S + (K e^{Gamma-G})^T V.
+  void write(const Chunk& c, const Tile& s) const {
+    decay_.decay_state(s, v_);
+    kernels_.matmul(k_, v_, c.rows, kd_t_.data, kd_t_.ld, 1, c.v.data, c.v.ld, s.data, s.ld,
+                    Store::kAdd);
+  }
+
   // P with the bonus diagonal, Q e^rho, (K e^{Gamma-G})^T.
   void pairs(const Chunk& c) {
     const bool exclusive = c.u != nullptr;

@@ -38,9 +38,18 @@ class Delta final : public Recurrence {
     const Tile y{ox_.row(c.rows), ox_.ld};
     add_lower(kernels_, c.rows, p_, v_, y, o);
     std::copy_n(o.data, c.rows * o.ld, c.o.data);
-    decay_.decay_state(s, v_);
-    kernels_.matmul(k_, v_, c.rows, kd_t_.data, kd_t_.ld, 1, y.data, y.ld, s.data, s.ld,
-                    Store::kAdd);
+    write(c, y, s);
+  }
+
+  void advance(const Chunk& c, const Tile& s) override {
+    decay_.set(c.rows, c.g, c.g_row);
+    RowSide side{c.e, undecayed_, true, m_, scaled_};
+    decay_.pair(&side, 1, c.k, kd_t_);
+    kernels_.matmul(c.rows, v_, k_, scaled_.data, scaled_.ld, 1, s.data, s.ld, ox_.data, ox_.ld,
+                    Store::kSet);
+    kernels_.add_scaled(c.rows, v_, c.v.data, c.v.ld, -1.0F, ox_.data, ox_.ld, ox_.data, ox_.ld);
+    solve(kernels_, c.rows, m_, 1.0F, false, v_, ox_);
+    write(c, ox_, s);
   }
 
   void backward(const Chunk& c, const Tile& s0, const Tile& s1, const Tile& ds) override {
@@ -88,6 +97,13 @@ class Delta final : public Recurrence {
   }
 
  private:
+  // S <- gamma S + (K e^{Gamma-G})^T Y.
+  void write(const Chunk& c, const Tile& y, const Tile& s) const {
+    decay_.decay_state(s, v_);
+    kernels_.matmul(k_, v_, c.rows, kd_t_.data, kd_t_.ld, 1, y.data, y.ld, s.data, s.ld,
+                    Store::kAdd);
+  }
+
   // P, Q e^G, E e^rho, (K e^{Gamma-G})^T; the first half of ox_ holds Q e^G S, the second Y, the values written.
   void written_values(const Chunk& c, const Tile& s) {
     decay_.set(c.rows, c.g, c.g_row);

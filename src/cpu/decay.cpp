@@ -49,18 +49,14 @@ void ChunkDecay::set_vector(const Tile& g) {
   const int64_t width = round_up(n_, kPad);
   const int64_t blocks = rows_ / kBlock;
   std::fill_n(before_.row(0), width, 1.0F);
+  kernels_.block_sums(rows_, n_, kLowestGate, g.data, g.ld, block_.data, block_.ld);
   float* total = work_.data;
   std::fill_n(total, width, 0.0F);
   for (int64_t b = 0; b < blocks; ++b) {
-    float* sum = block_.row(b);
-    std::fill_n(sum, width, 0.0F);
-    for (int64_t i = b * kBlock; i < (b + 1) * kBlock; ++i) {
-      for (int64_t c = 0; c < width; ++c) sum[c] += std::max(g.row(i)[c], kLowestGate);
-    }
-    for (int64_t c = 0; c < width; ++c) total[c] += sum[c];
-    kernels_.exp_rows(1, n_, sum, 0, sum, 0);
+    kernels_.add_scaled(1, n_, total, 0, 1.0F, block_.row(b), 0, total, 0);
     kernels_.exp_rows(1, n_, total, 0, before_.row(b + 1), 0);
   }
+  kernels_.exp_rows(blocks, n_, block_.data, block_.ld, block_.data, block_.ld);
   gamma_ = before_.row(blocks);
 }
 
@@ -123,8 +119,10 @@ void ChunkDecay::pair_vector(RowSide* sides, int num_sides, const Tile& y, const
       }
       rows[s] = {side.x.row(first), nullptr, side.matrix.row(first) + first, side.exclusive};
     }
-    kernels_.pair_diagonal(n_, d_.row(first), y.row(first), y.ld, rows, num_sides,
-                           sides[0].matrix.ld);
+    if (num_sides > 0) {
+      kernels_.pair_diagonal(n_, d_.row(first), y.row(first), y.ld, rows, num_sides,
+                             sides[0].matrix.ld);
+    }
     // Move the pivot past this block.
     kernels_.scale_rows(n_, first, block_.row(b), yt.data, yt.ld, yt.data, yt.ld);
     kernels_.mul(kBlock, n_, y.row(first), y.ld, suffix_.row(first), suffix_.ld, work_.data,

@@ -34,7 +34,7 @@ class ChunkDecay {
   /// The decays of a scalar gate, one a row.
   const float* row_decays() const { return scalar_d_; }
 
-  /// P and X e^{rho} of up to two row sides (their `matrix` and `scaled` where not null), and (Y e^{Gamma-G})^T
+  /// P and X e^{rho} of none to two row sides (in their `matrix` and `scaled`), and (Y e^{Gamma-G})^T
   /// [n, rows].
   void pair(RowSide* sides, int num_sides, const Tile& y, const Tile& y_scaled_t);
 

@@ -45,10 +45,12 @@ struct Kernels {
   void (*store_rows)(DType dtype, void* dst, int64_t dst_stride, int64_t rows, int64_t n,
                      const float* src, int64_t ld, float alpha);
 
-  /// c = a * b and c += a * b by elements; a stride of 0 repeats one row.
+  /// c = a * b, c += a * b, c -= a * b by elements; a stride of 0 repeats one row.
   void (*mul)(int64_t rows, int64_t n, const float* a, int64_t lda, const float* b, int64_t ldb,
               float* c, int64_t ldc);
   void (*mul_add)(int64_t rows, int64_t n, const float* a, int64_t lda, const float* b,
+                  int64_t ldb, float* c, int64_t ldc);
+  void (*mul_sub)(int64_t rows, int64_t n, const float* a, int64_t lda, const float* b,
                   int64_t ldb, float* c, int64_t ldc);
   /// c = s[row] * a and c += s[row] * a.
   void (*scale_rows)(int64_t rows, int64_t n, const float* s, const float* a, int64_t lda, float* c,
@@ -72,6 +74,9 @@ struct Kernels {
   /// Per 16-row block of decays d = e^g: inclusive products from the block's start and exclusive ones to its end.
   void (*block_products)(int64_t rows, int64_t n, const float* d, int64_t ld, float* prefix,
                          float* suffix);
+  /// Per 16-row block: sums [rows / 16, n] of max(x, lowest).
+  void (*block_sums)(int64_t rows, int64_t n, float lowest, const float* x, int64_t ldx,
+                     float* sums, int64_t ld_sums);
   /// x[i] = sum over rows i .. rows-1 (exclusive: i+1 ..), in place.
   void (*reverse_cumsum)(int64_t rows, int64_t n, float* x, int64_t ld);
 

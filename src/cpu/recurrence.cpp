@@ -64,13 +64,11 @@ void GateGradient::add(const Chunk& chunk, float sign, const Tile& x, const Tile
   // dG-hat_i = dG_{i-1}; row 0 reads the state before any gate of this chunk.
   const int64_t from = exclusive ? 1 : 0;
   for (int64_t i = from; i < chunk.rows; ++i) {
-    float dot = 0.0F;
     if (kind_ == Decay::kVector) {
-      float* out = chunk.dg.row(i - from);
-      const float* value = x.row(i);
-      const float* gradient = dx.row(i);
-      for (int64_t c = 0; c < n_; ++c) out[c] += sign * value[c] * gradient[c];
+      (sign > 0.0F ? kernels_.mul_add : kernels_.mul_sub)(1, n_, x.row(i), 0, dx.row(i), 0,
+                                                          chunk.dg.row(i - from), 0);
     } else {
+      float dot = 0.0F;
       kernels_.dot_rows(1, n_, x.row(i), 0, dx.row(i), 0, &dot, false);
       chunk.dg_row[i - from] += sign * dot;
     }

@@ -148,6 +148,16 @@ HWY_ATTR void mul_add(int64_t rows, int64_t n, const float* a, int64_t lda, cons
   });
 }
 
+HWY_ATTR void mul_sub(int64_t rows, int64_t n, const float* a, int64_t lda, const float* b,
+                      int64_t ldb, float* c, int64_t ldc) {
+  for_vectors(rows, n, [=](int64_t r, int64_t x) HWY_ATTR {
+    const Vec va = hn::LoadU(F32(), a + r * lda + x);
+    const Vec vb = hn::LoadU(F32(), b + r * ldb + x);
+    float* out = c + r * ldc + x;
+    hn::StoreU(hn::NegMulAdd(va, vb, hn::LoadU(F32(), out)), F32(), out);
+  });
+}
+
 HWY_ATTR void scale_rows(int64_t rows, int64_t n, const float* s, const float* a, int64_t lda,
                          float* c, int64_t ldc) {
   for_vectors(rows, n, [=](int64_t r, int64_t x) HWY_ATTR {
@@ -242,6 +252,21 @@ HWY_ATTR void block_products(int64_t rows, int64_t n, const float* d, int64_t ld
         hn::StoreU(product, F32(), suffix + i * ld + x);
         product = hn::Mul(product, hn::LoadU(F32(), d + i * ld + x));
       }
+    }
+  }
+}
+
+HWY_ATTR void block_sums(int64_t rows, int64_t n, float lowest, const float* x, int64_t ldx,
+                         float* sums, int64_t ld_sums) {
+  const int64_t width = round_up(n, kPad);
+  const Vec floor = hn::Set(F32(), lowest);
+  for (int64_t block = 0; block < rows / kBlock; ++block) {
+    for (int64_t c = 0; c < width; c += lanes()) {
+      Vec sum = hn::Zero(F32());
+      for (int64_t i = block * kBlock; i < (block + 1) * kBlock; ++i) {
+        sum = hn::Add(sum, hn::Max(floor, hn::LoadU(F32(), x + i * ldx + c)));
+      }
+      hn::StoreU(sum, F32(), sums + block * ld_sums + c);
     }
   }
 }

@@ -73,20 +73,21 @@ std::string align(const std::vector<std::vector<std::string>>& rows, const std::
 std::string markdown(const std::vector<std::vector<std::string>>& rows) {
   std::string text;
   for (size_t r = 0; r < rows.size(); ++r) {
-    text += '|';
-    for (std::string cell : rows[r]) {
-      for (size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2) {
-        cell.insert(at, "\\");
+    text.push_back('|');
+    for (const std::string& cell : rows[r]) {
+      text.push_back(' ');
+      for (char c : cell) {
+        text.append(c == '|' ? "\\" : "").push_back(c);
       }
-      text += ' ' + cell + " |";
+      text.append(" |");
     }
-    text += '\n';
+    text.push_back('\n');
     if (r == 0) {
-      text += '|';
+      text.push_back('|');
       for (size_t c = 0; c < rows[r].size(); ++c) {
-        text += "---|";
+        text.append("---|");
       }
-      text += '\n';
+      text.push_back('\n');
     }
   }
   return text;
@@ -96,14 +97,12 @@ std::string csv_field(std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
     return std::string(text);
   }
-  std::string quoted = "\"";
+  std::string quoted(1, '"');
   for (char c : text) {
-    quoted += c;
-    if (c == '"') {
-      quoted += '"';
-    }
+    quoted.append(c == '"' ? "\"" : "").push_back(c);
   }
-  return quoted + '"';
+  quoted.push_back('"');
+  return quoted;
 }
 
 }  // namespace fla::perf

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// GDN, the gated delta rule, with names and types of its own: a thin view of make_plan("chunk_gdn",
-// ...).
+// GDN, the gated delta rule, with names and types of its own: a thin view of
+// make_plan("chunk_gdn", ...).
 #pragma once
 
 #include <cstddef>
@@ -30,31 +30,34 @@ struct GdnDesc {
 };
 
 struct GdnFwdTensors {
-  TensorView q{}, k{}, v{}, g{}, beta{}, A_log{}, dt_bias{}, initial_state{}, cu_seqlens{};  // read
-  TensorView o{}, final_state{};  // written
+  // read
+  TensorView q{}, k{}, v{}, g{}, beta{}, A_log{}, dt_bias{}, initial_state{}, cu_seqlens{};
+  // written
+  TensorView o{}, final_state{};
 };
 
 /// `d_o` is the gradient of o. A gradient left null is not written; a null d_final_state is zero.
 struct GdnBwdTensors {
-  TensorView q{}, k{}, v{}, g{}, beta{}, A_log{}, dt_bias{}, initial_state{}, cu_seqlens{}, d_o{},
-      d_final_state{};                                                                   // read
-  TensorView dq{}, dk{}, dv{}, dg{}, dbeta{}, dA_log{}, d_dt_bias{}, d_initial_state{};  // written
+  // read
+  TensorView q{}, k{}, v{}, g{}, beta{}, A_log{}, dt_bias{}, initial_state{}, cu_seqlens{};
+  TensorView d_o{}, d_final_state{};
+  // written
+  TensorView dq{}, dk{}, dv{}, dg{}, dbeta{}, dA_log{}, d_dt_bias{}, d_initial_state{};
 };
 
 /// Computes S_t = e^{g_t} S_{t-1} + beta_t k_t (v_t - (e^{g_t} S_{t-1})^T k_t)^T and o_t = scale
 /// S_t^T q_t. Formula: math.md 6.10. Source: Gated DeltaNet, 2024.
 ///   Shapes   q,k [B,T,H,K]; v,o [B,T,HV,V]; g, beta [B,T,HV]; A_log, dt_bias [HV];
-///            states [N,HV,K,V] (N = B when dense), [N,HV,V,K] with state_v_first; cu_seqlens [N+1]
-///   Dtypes   q k v o: dtype (bf16, fp16, fp32); g beta: dtype or fp32; A_log dt_bias: bf16 or
-///   fp32;
-///            states: fp32; cu_seqlens: int32 or int64
+///            states [N,HV,K,V] (N = B when dense), [N,HV,V,K] with state_v_first;
+///            cu_seqlens [N+1]
+///   Dtypes   q k v o: dtype (bf16, fp16, fp32); g beta: dtype or fp32;
+///            A_log dt_bias: bf16 or fp32; states: fp32; cu_seqlens: int32 or int64
 ///   Units    g natural log, <= 0 (with gate_input kLog); scale dimensionless
 ///   Writes   o (all), final_state if has_final_state; workspace content undefined after
 ///   Order    CPU: done on return; allocates nothing after the first call; deterministic: yes
 ///   Errors   kInvalidArgument for a tensor that breaks the shapes above; kWorkspaceTooSmall
 ///   Limits   K, V 1 to 512; HV a multiple of H; last stride 1; outputs overlap nothing, but
-///   final_state may be
-///            initial_state
+///            final_state may be initial_state
 class GdnFwdPlan {
  public:
   explicit GdnFwdPlan(Plan plan) : plan_(std::move(plan)) {}
