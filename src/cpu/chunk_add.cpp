@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ADD on a chunk: S = D S + k v^T (math.md 3.3), with rwkv6's exclusive read and bonus (math.md 6.6).
+// ADD on a chunk: S = D S + k v^T (math.md 3.3), with rwkv6's exclusive read and bonus
+// (math.md 6.6).
 #include <algorithm>
 
 #include "cpu/recurrence.h"
@@ -19,7 +20,8 @@ class Add final : public Recurrence {
         p_(arena->tile(kChunk, kChunk)),
         scaled_(arena->tile(kChunk, k)),
         kd_t_(arena->tile(round_up(k, kPad), kChunk)) {
-    if (!backward) return;
+    if (!backward)
+      return;
     dp_ = arena->tile(kChunk, kChunk);
     d_scaled_ = arena->tile(kChunk, k);
     d_kd_ = arena->tile(kChunk, k);
@@ -70,10 +72,11 @@ class Add final : public Recurrence {
       gate_.add(c, -1.0F, c.k, c.dk, false);
       gate_.finish(c, s1, ds, v_);
     }
-    if (exclusive) bonus_gradient(c);  // after the gate: the bonus passes no decay
+    if (exclusive)
+      bonus_gradient(c);  // after the gate: the bonus passes no decay
     decay_.decay_state(ds, v_);
-    kernels_.matmul(k_, v_, rows, scaled_.data, 1, scaled_.ld, c.d_o.data, c.d_o.ld, ds.data,
-                    ds.ld, Store::kAdd);
+    kernels_.matmul(k_, v_, rows, scaled_.data, 1, scaled_.ld, c.d_o.data, c.d_o.ld, ds.data, ds.ld,
+                    Store::kAdd);
   }
 
  private:
@@ -90,10 +93,12 @@ class Add final : public Recurrence {
     decay_.set(c.rows, c.g, c.g_row);
     RowSide side{c.q, exclusive, exclusive, p_, scaled_};
     decay_.pair(&side, 1, c.k, kd_t_);
-    if (!exclusive) return;
+    if (!exclusive)
+      return;
     for (int64_t i = 0; i < c.rows; ++i) {
       float sum = 0.0F;
-      for (int64_t x = 0; x < k_; ++x) sum += c.q.row(i)[x] * c.u[x] * c.k.row(i)[x];
+      for (int64_t x = 0; x < k_; ++x)
+        sum += c.q.row(i)[x] * c.u[x] * c.k.row(i)[x];
       p_.row(i)[i] = sum;
     }
   }
@@ -128,7 +133,8 @@ class Add final : public Recurrence {
   Tile state_t_;   // a state transposed [V, K]
 };
 
-// S = S D + k v^T with D on the value channels (math.md 3.10): the roles of P's gate move from q, k to v, o.
+// S = S D + k v^T with D on the value channels (math.md 3.10): the roles of P's gate move from q, k
+// to v, o.
 class ValueDecayAdd final : public Recurrence {
  public:
   ValueDecayAdd(const Kernels& kernels, int64_t k, int64_t v, Arena* arena, bool backward)
@@ -140,7 +146,8 @@ class ValueDecayAdd final : public Recurrence {
         k_t_(arena->tile(round_up(k, kPad), kChunk)),
         read_(arena->tile(kChunk, v)),
         v_end_(arena->tile(kChunk, v)) {
-    if (!backward) return;
+    if (!backward)
+      return;
     dp_ = arena->tile(kChunk, kChunk);
     scaled_ = arena->tile(kChunk, v);
     v_end_t_ = arena->tile(round_up(v, kPad), kChunk);
@@ -201,7 +208,8 @@ class ValueDecayAdd final : public Recurrence {
     const int64_t width = round_up(v_, kPad);
     kernels_.mul(c.rows, v_, c.d_o.data, c.d_o.ld, c.o.data, c.o.ld, c.dg.data, c.dg.ld);
     for (int64_t i = 0; i < c.rows; ++i) {
-      for (int64_t x = 0; x < width; ++x) c.dg.row(i)[x] -= c.v.row(i)[x] * c.dv.row(i)[x];
+      for (int64_t x = 0; x < width; ++x)
+        c.dg.row(i)[x] -= c.v.row(i)[x] * c.dv.row(i)[x];
     }
     for (int64_t i = 0; i < k_; ++i) {
       kernels_.mul_add(1, v_, s1.row(i), 0, ds1.row(i), 0, c.dg.row(c.rows - 1), 0);
@@ -225,13 +233,13 @@ class ValueDecayAdd final : public Recurrence {
 
 }  // namespace
 
-Recurrence* make_add(const Kernels& kernels, Decay kind, int64_t k, int64_t v,
-                                     Arena* arena, bool backward) {
+Recurrence* make_add(const Kernels& kernels, Decay kind, int64_t k, int64_t v, Arena* arena,
+                     bool backward) {
   return arena->make<Add>(kernels, kind, k, v, arena, backward);
 }
 
-Recurrence* make_value_decay_add(const Kernels& kernels, int64_t k, int64_t v,
-                                                 Arena* arena, bool backward) {
+Recurrence* make_value_decay_add(const Kernels& kernels, int64_t k, int64_t v, Arena* arena,
+                                 bool backward) {
   return arena->make<ValueDecayAdd>(kernels, k, v, arena, backward);
 }
 

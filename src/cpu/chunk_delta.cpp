@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// DELTA on a chunk: S = D S + k (v - R^T e)^T (math.md 3.4). The backward is the adjoint of the solve: no inverse is formed.
+// DELTA on a chunk: S = D S + k (v - R^T e)^T (math.md 3.4). The backward is the adjoint of the
+// solve: no inverse is formed.
 #include <algorithm>
 
 #include "cpu/recurrence.h"
@@ -23,7 +24,8 @@ class Delta final : public Recurrence {
         scaled_(arena->tile(2 * kChunk, k)),
         kd_t_(arena->tile(round_up(k, kPad), kChunk)),
         ox_(arena->tile(2 * kChunk, v)) {
-    if (!backward) return;
+    if (!backward)
+      return;
     dp_ = arena->tile(kChunk, kChunk);
     dm_ = arena->tile(kChunk, kChunk);
     d_scaled_ = arena->tile(2 * kChunk, k);
@@ -74,12 +76,11 @@ class Delta final : public Recurrence {
                     d_scaled_.data, d_scaled_.ld, Store::kSet);
     kernels_.transpose(round_up(k_, 4), round_up(v_, 4), ds.data, ds.ld, state_t_.data,
                        state_t_.ld);
-    kernels_.matmul(rows, k_, v_, y.data, y.ld, 1, state_t_.data, state_t_.ld, d_kd_.data,
-                    d_kd_.ld, Store::kSet);
+    kernels_.matmul(rows, k_, v_, y.data, y.ld, 1, state_t_.data, state_t_.ld, d_kd_.data, d_kd_.ld,
+                    Store::kSet);
 
-    const RowSide sides[2] = {
-        {c.q, false, false, dp_, {d_scaled_.data, d_scaled_.ld}},
-        {c.e, undecayed_, true, dm_, {d_scaled_.row(rows), d_scaled_.ld}}};
+    const RowSide sides[2] = {{c.q, false, false, dp_, {d_scaled_.data, d_scaled_.ld}},
+                              {c.e, undecayed_, true, dm_, {d_scaled_.row(rows), d_scaled_.ld}}};
     const Tile dx[2] = {c.dq, c.de};
     const bool accumulate[2] = {false, false};
     decay_.pair_rows(sides, dx, accumulate, 2, c.k);
@@ -104,14 +105,15 @@ class Delta final : public Recurrence {
                     Store::kAdd);
   }
 
-  // P, Q e^G, E e^rho, (K e^{Gamma-G})^T; the first half of ox_ holds Q e^G S, the second Y, the values written.
+  // P, Q e^G, E e^rho, (K e^{Gamma-G})^T; the first half of ox_ holds Q e^G S, the second Y, the
+  // values written.
   void written_values(const Chunk& c, const Tile& s) {
     decay_.set(c.rows, c.g, c.g_row);
     RowSide sides[2] = {{c.q, false, false, p_, {scaled_.data, scaled_.ld}},
                         {c.e, undecayed_, true, m_, {scaled_.row(c.rows), scaled_.ld}}};
     decay_.pair(sides, 2, c.k, kd_t_);
-    kernels_.matmul(2 * c.rows, v_, k_, scaled_.data, scaled_.ld, 1, s.data, s.ld, ox_.data,
-                    ox_.ld, Store::kSet);
+    kernels_.matmul(2 * c.rows, v_, k_, scaled_.data, scaled_.ld, 1, s.data, s.ld, ox_.data, ox_.ld,
+                    Store::kSet);
     const Tile y{ox_.row(c.rows), ox_.ld};
     kernels_.add_scaled(c.rows, v_, c.v.data, c.v.ld, -1.0F, y.data, y.ld, y.data, y.ld);
     solve(kernels_, c.rows, m_, 1.0F, false, v_, y);
@@ -124,21 +126,21 @@ class Delta final : public Recurrence {
   bool undecayed_;
   int64_t k_;
   int64_t v_;
-  Tile p_, m_;      // [C, C]
-  Tile scaled_;     // Q e^G above E e^rho [2C, K]
-  Tile kd_t_;       // [K, C]
-  Tile ox_;         // O above Y [2C, V]
-  Tile dp_, dm_;    // [C, C]
-  Tile d_scaled_;   // gradients of scaled_ [2C, K]
-  Tile d_kd_;       // [C, K]
-  Tile y_t_;        // Y^T [V, C]
-  Tile state_t_;    // a state transposed [V, K]
+  Tile p_, m_;     // [C, C]
+  Tile scaled_;    // Q e^G above E e^rho [2C, K]
+  Tile kd_t_;      // [K, C]
+  Tile ox_;        // O above Y [2C, V]
+  Tile dp_, dm_;   // [C, C]
+  Tile d_scaled_;  // gradients of scaled_ [2C, K]
+  Tile d_kd_;      // [C, K]
+  Tile y_t_;       // Y^T [V, C]
+  Tile state_t_;   // a state transposed [V, K]
 };
 
 }  // namespace
 
-Recurrence* make_delta(const Kernels& kernels, Decay kind, bool erase_undecayed,
-                                       int64_t k, int64_t v, Arena* arena, bool backward) {
+Recurrence* make_delta(const Kernels& kernels, Decay kind, bool erase_undecayed, int64_t k,
+                       int64_t v, Arena* arena, bool backward) {
   return arena->make<Delta>(kernels, kind, erase_undecayed, k, v, arena, backward);
 }
 

@@ -24,7 +24,8 @@ class Dplr final : public Recurrence {
         kd_t_(arena->tile(round_up(k, kPad), kChunk)),
         bd_t_(arena->tile(round_up(k, kPad), kChunk)),
         oz_(arena->tile(2 * kChunk, v)) {
-    if (!backward) return;
+    if (!backward)
+      return;
     dqk_ = arena->tile(kChunk, kChunk);
     dak_ = arena->tile(kChunk, kChunk);
     dqb_ = arena->tile(kChunk, kChunk);
@@ -72,8 +73,8 @@ class Dplr final : public Recurrence {
     transpose_state(ds);
     kernels_.matmul(rows, k_, v_, c.v.data, c.v.ld, 1, state_t_.data, state_t_.ld, d_kd_.data,
                     d_kd_.ld, Store::kSet);
-    kernels_.matmul(rows, k_, v_, z.data, z.ld, 1, state_t_.data, state_t_.ld, d_bd_.data,
-                    d_bd_.ld, Store::kSet);
+    kernels_.matmul(rows, k_, v_, z.data, z.ld, 1, state_t_.data, state_t_.ld, d_bd_.data, d_bd_.ld,
+                    Store::kSet);
     pair_gradients(c);
     if (has_gate_) {
       gate_.start(c);
@@ -89,8 +90,8 @@ class Dplr final : public Recurrence {
   }
 
  private:
-  // The four pair matrices, Q e^G above A e^G-hat, the scaled write keys, and Z = (I - Aab)^-1 (Aak V + A e^G-hat S)
-  // in the second half of oz_; the first half holds Q e^G S.
+  // The four pair matrices, Q e^G above A e^G-hat, the scaled write keys, and Z = (I - Aab)^-1 (Aak
+  // V + A e^G-hat S) in the second half of oz_; the first half holds Q e^G S.
   void read_values(const Chunk& c, const Tile& s) {
     decay_.set(c.rows, c.g, c.g_row);
     const Tile q_scaled{scaled_.data, scaled_.ld};
@@ -99,8 +100,8 @@ class Dplr final : public Recurrence {
     decay_.pair(with_k, 2, c.k, kd_t_);
     RowSide with_b[2] = {{c.q, false, false, qb_, q_scaled}, {c.e, true, true, ab_, a_scaled}};
     decay_.pair(with_b, 2, c.b, bd_t_);
-    kernels_.matmul(2 * c.rows, v_, k_, scaled_.data, scaled_.ld, 1, s.data, s.ld, oz_.data,
-                    oz_.ld, Store::kSet);
+    kernels_.matmul(2 * c.rows, v_, k_, scaled_.data, scaled_.ld, 1, s.data, s.ld, oz_.data, oz_.ld,
+                    Store::kSet);
     const Tile z{oz_.row(c.rows), oz_.ld};
     add_lower(kernels_, c.rows, ak_, v_, c.v, z);
     solve(kernels_, c.rows, ab_, -1.0F, false, v_, z);
@@ -155,8 +156,8 @@ class Dplr final : public Recurrence {
 
 }  // namespace
 
-Recurrence* make_dplr(const Kernels& kernels, Decay kind, int64_t k, int64_t v,
-                                      Arena* arena, bool backward) {
+Recurrence* make_dplr(const Kernels& kernels, Decay kind, int64_t k, int64_t v, Arena* arena,
+                      bool backward) {
   return arena->make<Dplr>(kernels, kind, k, v, arena, backward);
 }
 

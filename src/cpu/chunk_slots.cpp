@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// gsa on a chunk (math.md 6.8): an ADD pass that scores memory slots, a softmax over them, an ADD pass that reads them.
+// gsa on a chunk (math.md 6.8): an ADD pass that scores memory slots, a softmax over them, an ADD
+// pass that reads them.
 #include <algorithm>
 #include <cmath>
 
@@ -19,7 +20,8 @@ class SlotAttention final : public Recurrence {
         k_(k),
         m_(m),
         p_(arena->tile(kChunk, m)) {
-    if (!backward) return;
+    if (!backward)
+      return;
     d_score_ = arena->tile(2 * kChunk, m);
     dp_ = arena->tile(kChunk, m);
     d_slots_ = arena->tile(kChunk, m);
@@ -33,7 +35,8 @@ class SlotAttention final : public Recurrence {
   }
 
   void backward(const Chunk& c, const Tile& s0, const Tile& s1, const Tile& ds) override {
-    for (int64_t i = 0; i < k_; ++i) std::copy_n(s0.row(i), round_up(m_, kPad), state_.row(i));
+    for (int64_t i = 0; i < k_; ++i)
+      std::copy_n(s0.row(i), round_up(m_, kPad), state_.row(i));
     score(c, state_);
     Chunk value = value_chunk(c);
     value.dq = dp_;
@@ -56,8 +59,8 @@ class SlotAttention final : public Recurrence {
     key.dv = d_slots_;
     key.dg = d_gate_;
     keys_->backward(key, s0, s1, ds);
-    kernels_.add_scaled(c.rows, m_, c.ds.data, c.ds.ld, 1.0F, d_slots_.data, d_slots_.ld,
-                        c.ds.data, c.ds.ld);
+    kernels_.add_scaled(c.rows, m_, c.ds.data, c.ds.ld, 1.0F, d_slots_.data, d_slots_.ld, c.ds.data,
+                        c.ds.ld);
     kernels_.add_scaled(c.rows, m_, c.dg.data, c.dg.ld, 1.0F, d_gate_.data, d_gate_.ld, c.dg.data,
                         c.dg.ld);
   }
@@ -93,14 +96,18 @@ class SlotAttention final : public Recurrence {
         std::fill_n(row, round_up(m_, kPad), 0.0F);
         continue;
       }
-      for (int64_t x = 0; x < m_; ++x) row[x] *= scale_;
+      for (int64_t x = 0; x < m_; ++x)
+        row[x] *= scale_;
       const float largest = *std::max_element(row, row + m_);
-      for (int64_t x = 0; x < m_; ++x) row[x] -= largest;
+      for (int64_t x = 0; x < m_; ++x)
+        row[x] -= largest;
       kernels_.exp_rows(1, m_, row, 0, row, 0);
       std::fill(row + m_, row + round_up(m_, kPad), 0.0F);
       float sum = 0.0F;
-      for (int64_t x = 0; x < m_; ++x) sum += row[x];
-      for (int64_t x = 0; x < m_; ++x) row[x] /= sum;
+      for (int64_t x = 0; x < m_; ++x)
+        sum += row[x];
+      for (int64_t x = 0; x < m_; ++x)
+        row[x] /= sum;
     }
   }
 
@@ -110,12 +117,12 @@ class SlotAttention final : public Recurrence {
   float scale_;
   int64_t k_;
   int64_t m_;
-  Tile p_;         // [C, M]
-  Tile d_score_;   // [2C, M]
-  Tile dp_;        // [C, M]
-  Tile d_slots_;   // [C, M]
-  Tile d_gate_;    // [C, M]
-  Tile state_;     // Sk, advanced while the scores are recomputed [K, M]
+  Tile p_;        // [C, M]
+  Tile d_score_;  // [2C, M]
+  Tile dp_;       // [C, M]
+  Tile d_slots_;  // [C, M]
+  Tile d_gate_;   // [C, M]
+  Tile state_;    // Sk, advanced while the scores are recomputed [K, M]
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ChunkDecay for vector gates (sub-chunk pivots, math.md 4.3) and for scalar or absent ones (math.md 3.8).
+// ChunkDecay for vector gates (sub-chunk pivots, math.md 4.3) and for scalar or absent ones
+// (math.md 3.8).
 #include "cpu/decay.h"
 
 #include <algorithm>
@@ -45,7 +46,8 @@ void ChunkDecay::set(int64_t rows, const Tile& g_vector, const float* g_scalar) 
 void ChunkDecay::set_vector(const Tile& g) {
   kernels_.exp_rows(rows_, n_, g.data, g.ld, d_.data, d_.ld);
   kernels_.block_products(rows_, n_, d_.data, d_.ld, prefix_.data, suffix_.data);
-  // The decay of whole blocks is what compounds over a sequence: from the exponential of a sum, not from a product.
+  // The decay of whole blocks is what compounds over a sequence: from the exponential of a sum, not
+  // from a product.
   const int64_t width = round_up(n_, kPad);
   const int64_t blocks = rows_ / kBlock;
   std::fill_n(before_.row(0), width, 1.0F);
@@ -78,8 +80,10 @@ void ChunkDecay::set_scalar(const float* g) {
     kernels_.exp_rows(1, i + 1, row, 0, row, 0);
     std::fill(row + i + 1, row + round_up(i + 1, kPad), 0.0F);
   }
-  for (int64_t i = 0; i <= rows_; ++i) to_row_[i] = std::exp(static_cast<float>(cumulative[i]));
-  for (int64_t i = 0; i < rows_; ++i) to_end_[i] = weights_.row(rows_ - 1)[i];
+  for (int64_t i = 0; i <= rows_; ++i)
+    to_row_[i] = std::exp(static_cast<float>(cumulative[i]));
+  for (int64_t i = 0; i < rows_; ++i)
+    to_end_[i] = weights_.row(rows_ - 1)[i];
   std::fill_n(gamma_, n_, to_row_[rows_]);
 }
 
@@ -130,8 +134,10 @@ void ChunkDecay::pair_vector(RowSide* sides, int num_sides, const Tile& y, const
     kernels_.transpose(kBlock, n_, work_.data, work_.ld, yt.data + first, yt.ld);
   }
   for (int s = 0; s < num_sides; ++s) {
-    if (!sides[s].strict || sides[s].exclusive) continue;
-    for (int64_t i = 0; i < rows_; ++i) sides[s].matrix.row(i)[i] = 0.0F;
+    if (!sides[s].strict || sides[s].exclusive)
+      continue;
+    for (int64_t i = 0; i < rows_; ++i)
+      sides[s].matrix.row(i)[i] = 0.0F;
   }
 }
 
@@ -144,7 +150,8 @@ void ChunkDecay::weigh(const RowSide& side, const Tile& out) const {
     }
     kernels_.mul(1, width, side.matrix.row(i), 0, weights_.row(side.exclusive ? i - 1 : i), 0,
                  out.row(i), 0);
-    if (side.strict) out.row(i)[i] = 0.0F;
+    if (side.strict)
+      out.row(i)[i] = 0.0F;
   }
 }
 
@@ -218,8 +225,8 @@ void ChunkDecay::pair_rows(const RowSide* sides, const Tile* dx, const bool* acc
 void ChunkDecay::pair_cols(const RowSide* sides, int num_sides, const Tile& d_scaled,
                            const Tile& dy, bool accumulate) {
   if (kind_ != Decay::kVector) {
-    (accumulate ? kernels_.scale_rows_add : kernels_.scale_rows)(
-        rows_, n_, to_end_, d_scaled.data, d_scaled.ld, dy.data, dy.ld);
+    (accumulate ? kernels_.scale_rows_add : kernels_.scale_rows)(rows_, n_, to_end_, d_scaled.data,
+                                                                 d_scaled.ld, dy.data, dy.ld);
     for (int s = 0; s < num_sides; ++s) {
       weigh(sides[s], weighed_);
       for (int64_t first = 0; first < rows_; first += kBlock) {
@@ -229,7 +236,8 @@ void ChunkDecay::pair_cols(const RowSide* sides, int num_sides, const Tile& d_sc
     }
     return;
   }
-  // d_scaled carries the gradient of y e^{pivot - G} while the pivot walks from the chunk's end to each block's end.
+  // d_scaled carries the gradient of y e^{pivot - G} while the pivot walks from the chunk's end to
+  // each block's end.
   for (int64_t b = rows_ / kBlock - 1; b >= 0; --b) {
     const int64_t first = b * kBlock;
     (accumulate ? kernels_.mul_add : kernels_.mul)(kBlock, n_, d_scaled.row(first), d_scaled.ld,
@@ -241,7 +249,8 @@ void ChunkDecay::pair_cols(const RowSide* sides, int num_sides, const Tile& d_sc
     for (int s = 0; s < num_sides; ++s) {
       const RowSide& side = sides[s];
       rows[s] = {side.x.row(first), side.matrix.row(first) + first, nullptr, side.exclusive};
-      if (first == 0) continue;
+      if (first == 0)
+        continue;
       scale_block(side, b, work_);
       kernels_.matmul(first, n_, kBlock, side.matrix.row(first), 1, side.matrix.ld,
                       work_.row(first), work_.ld, d_scaled.data, d_scaled.ld, Store::kAdd);

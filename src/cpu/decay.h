@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// ChunkDecay: everything that a gate does to one chunk (math.md 3.2, 4): PAIR matrices, scaled rows, their adjoints and
-// the chunk's decay of the state. Written for none, scalar and vector decays, so that the recurrences need not know.
+// ChunkDecay: everything that a gate does to one chunk (math.md 3.2, 4): PAIR matrices, scaled
+// rows, their adjoints and the chunk's decay of the state. Written for none, scalar and vector
+// decays, so that the recurrences need not know.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ namespace fla::cpu {
 
 /// A row side of PAIR: X with its matrix P = PAIR(X, Y; rho) and X e^{rho}.
 struct RowSide {
-  Tile x;       // [L, n]
+  Tile x;                  // [L, n]
   bool exclusive = false;  // rho = G-hat, strict mask; otherwise rho = G
   bool strict = false;     // with rho = G: leave out the diagonal
   Tile matrix;  // forward out: P [L, L], zeros above the mask; adjoint in: the masked gradient of P
@@ -22,11 +23,12 @@ struct RowSide {
 
 class ChunkDecay {
  public:
-  /// `kind` kNone, kScalar (also for constants) or kVector over n channels; rows are at most kChunk.
+  /// `kind` kNone, kScalar (also for constants) or kVector over n channels; rows are at most
+  /// kChunk.
   ChunkDecay(const Kernels& kernels, Decay kind, int64_t n, Arena* arena);
 
-  /// Takes the chunk's gates: g [rows, n] or g [rows], natural log, <= 0. `rows` is a multiple of kBlock; padded rows
-  /// hold 0.
+  /// Takes the chunk's gates: g [rows, n] or g [rows], natural log, <= 0. `rows` is a multiple of
+  /// kBlock; padded rows hold 0.
   void set(int64_t rows, const Tile& g_vector, const float* g_scalar);
 
   /// The decays d = e^g [rows, n] of a vector gate.
@@ -34,14 +36,15 @@ class ChunkDecay {
   /// The decays of a scalar gate, one a row.
   const float* row_decays() const { return scalar_d_; }
 
-  /// P and X e^{rho} of none to two row sides (in their `matrix` and `scaled`), and (Y e^{Gamma-G})^T
-  /// [n, rows].
+  /// P and X e^{rho} of none to two row sides (in their `matrix` and `scaled`), and (Y
+  /// e^{Gamma-G})^T [n, rows].
   void pair(RowSide* sides, int num_sides, const Tile& y, const Tile& y_scaled_t);
 
   /// Adjoint on the rows: dx[s] (+)= scaled gradient e^{rho} + PAIR_row(matrix gradient, Y).
   void pair_rows(const RowSide* sides, const Tile* dx, const bool* accumulate, int num_sides,
                  const Tile& y);
-  /// Adjoint on the columns: dy (+)= d_scaled e^{Gamma-G} + sum over sides of PAIR_col(matrix gradient, X).
+  /// Adjoint on the columns: dy (+)= d_scaled e^{Gamma-G} + sum over sides of PAIR_col(matrix
+  /// gradient, X).
   void pair_cols(const RowSide* sides, int num_sides, const Tile& d_scaled, const Tile& dy,
                  bool accumulate);
 
@@ -75,8 +78,8 @@ class ChunkDecay {
   Tile before_;  // [kChunk/kBlock + 1] product over all earlier blocks; the last row is gamma
   Tile work_;    // [kChunk, n]
   // scalar
-  Tile weights_;             // E, inclusive mask; row i-1 serves the exclusive read of row i
-  Tile weighed_;             // [kChunk, kChunk] matrices times E
+  Tile weights_;               // E, inclusive mask; row i-1 serves the exclusive read of row i
+  Tile weighed_;               // [kChunk, kChunk] matrices times E
   float* scalar_d_ = nullptr;  // e^g
   float* to_row_ = nullptr;    // e^G, with 1 in front: index i is e^{G-hat_i}, i + 1 is e^{G_i}
   float* to_end_ = nullptr;    // e^{Gamma - G}

@@ -28,23 +28,29 @@ HeadIo::HeadIo(const Problem& p, Arena* arena) : problem_(p), kernels_(*p.kernel
   chunk_.v = c.has_beta || c.channel_gates || c.dt_gate ? values() : value_;
   chunk_.o = values();
   scratch_ = arena->tile(rows, std::max({p.k, p.width, p.m}));
-  if (c.erase_key_is_p) erase_ = keys();
-  if (c.update != Update::kAdd) chunk_.e = keys();
-  if (c.update == Update::kDplr) chunk_.b = keys();
+  if (c.erase_key_is_p)
+    erase_ = keys();
+  if (c.update != Update::kAdd)
+    chunk_.e = keys();
+  if (c.update == Update::kDplr)
+    chunk_.b = keys();
   if (c.channel_gates) {
     erase_gate_ = keys();
     write_gate_ = values();
   }
-  if (c.slot_softmax) chunk_.s = arena->tile(rows, p.m);
+  if (c.slot_softmax)
+    chunk_.s = arena->tile(rows, p.m);
   if (p.gate_channels() > 0) {
     chunk_.g = arena->tile(rows, p.gate_channels());
-    if (c.gate_input != GateInput::kLog) gate_raw_ = arena->tile(rows, p.gate_channels());
+    if (c.gate_input != GateInput::kLog)
+      gate_raw_ = arena->tile(rows, p.gate_channels());
   }
   for (float** scalars : {&q_factor_, &k_factor_, &p_factor_, &beta_, &gate_, &gate_logit_,
                           &step_size_, &d_row_, &g_atk_, &beta_atk_}) {
     *scalars = arena->take<float>(rows);
   }
-  if (c.bonus) bonus_ = arena->take<float>(round_up(p.k, kPad));
+  if (c.bonus)
+    bonus_ = arena->take<float>(round_up(p.k, kPad));
   if (c.precondition) {
     atk_ = keys();
     atk_log_ = keys();
@@ -52,15 +58,18 @@ HeadIo::HeadIo(const Problem& p, Arena* arena) : problem_(p), kernels_(*p.kernel
     atk_state_ = arena->take<float>(round_up(p.k, kPad));
     atk_entry_ = arena->take<float>(round_up(p.k, kPad));
   }
-  if (!p.backward()) return;
+  if (!p.backward())
+    return;
   chunk_.d_o = arena->tile(2 * rows, p.width);
   chunk_.dq = keys();
   chunk_.dk = keys();
   chunk_.dv = values();
   chunk_.de = keys();
   chunk_.db = keys();
-  if (c.slot_softmax) chunk_.ds = arena->tile(rows, p.m);
-  if (p.gate_channels() > 0) chunk_.dg = arena->tile(rows, p.gate_channels());
+  if (c.slot_softmax)
+    chunk_.ds = arena->tile(rows, p.m);
+  if (p.gate_channels() > 0)
+    chunk_.dg = arena->tile(rows, p.gate_channels());
   chunk_.dg_row = arena->take<float>(rows);
   q_sum_ = keys();
   k_sum_ = keys();
@@ -68,8 +77,10 @@ HeadIo::HeadIo(const Problem& p, Arena* arena) : problem_(p), kernels_(*p.kernel
   a_sum_ = keys();
   b_sum_ = keys();
   write_key_sum_ = keys();
-  if (c.bonus) d_bonus_ = arena->take<float>(round_up(p.k, kPad));
-  if (c.precondition) atk_gradient_ = arena->take<float>(round_up(p.k, kPad));
+  if (c.bonus)
+    d_bonus_ = arena->take<float>(round_up(p.k, kPad));
+  if (c.precondition)
+    atk_gradient_ = arena->take<float>(round_up(p.k, kPad));
 }
 
 void HeadIo::start(const TensorSet& tensors, const Sequence& sequence, int64_t head,
@@ -84,9 +95,9 @@ void HeadIo::start(const TensorSet& tensors, const Sequence& sequence, int64_t h
     const TensorView& initial = tensors[Slot::kInitialState2];
     if (initial.data != nullptr && sequence.reads_state) {
       for (int64_t i = 0; i < problem_.k; ++i) {
-        atk_state_[i] = load_one(initial, sequence.state_row * initial.stride[0] +
-                                              key_head() * initial.stride[1] +
-                                              i * initial.stride[2]);
+        atk_state_[i] =
+            load_one(initial, sequence.state_row * initial.stride[0] +
+                                  key_head() * initial.stride[1] + i * initial.stride[2]);
       }
     }
   }
@@ -120,7 +131,8 @@ void HeadIo::load_token_rows(const HeadRows& source, int64_t n, int64_t step,
   }
   std::fill_n(out.data, chunk_.rows * out.ld, 0.0F);
   for (int64_t i = 0; i < chunk_.tokens; ++i) {
-    if ((row_ + i) % steps != step) continue;
+    if ((row_ + i) % steps != step)
+      continue;
     source.load(kernels_, sequence_->first + (row_ + i) / steps, 1, n, out, i);
   }
 }
@@ -133,7 +145,8 @@ void HeadIo::store_token_rows(const HeadRows& target, int64_t n, int64_t step, c
     return;
   }
   for (int64_t i = 0; i < chunk_.tokens; ++i) {
-    if ((row_ + i) % steps != step) continue;
+    if ((row_ + i) % steps != step)
+      continue;
     target.store(kernels_, sequence_->first + (row_ + i) / steps, 1, n, in, i, alpha);
   }
 }
@@ -158,7 +171,8 @@ void HeadIo::load_keys(int64_t row, int64_t tokens) {
   row_ = row;
   chunk_.tokens = tokens;
   chunk_.rows = round_up(tokens, kBlock);
-  if (problem_.walk) chunk_.rows = tokens;
+  if (problem_.walk)
+    chunk_.rows = tokens;
   const auto load = [&](Slot slot, const Tile& out) {
     key_rows(t[slot]).load(kernels_, sequence_->first * problem_.steps + row_, tokens, problem_.k,
                            out, 0);
@@ -167,13 +181,16 @@ void HeadIo::load_keys(int64_t row, int64_t tokens) {
   if (c.unit_qk) {  // K = 1, q = k = 1
     for (const Tile& one : {chunk_.q, key_}) {
       std::fill_n(one.data, chunk_.rows * one.ld, 0.0F);
-      for (int64_t i = 0; i < tokens; ++i) one.row(i)[0] = 1.0F;
+      for (int64_t i = 0; i < tokens; ++i)
+        one.row(i)[0] = 1.0F;
     }
     return;
   }
   load_token_rows(key_rows(t[Slot::kQ]), problem_.k, problem_.steps - 1, chunk_.q);
-  if (!c.key_from_gate) load(Slot::kK, key_);
-  if (c.erase_key_is_p) load(Slot::kP, erase_);
+  if (!c.key_from_gate)
+    load(Slot::kK, key_);
+  if (c.erase_key_is_p)
+    load(Slot::kP, erase_);
   if (c.update == Update::kDplr) {
     load(Slot::kA, chunk_.e);
     load(Slot::kB, chunk_.b);
@@ -181,14 +198,17 @@ void HeadIo::load_keys(int64_t row, int64_t tokens) {
   if (c.l2norm) {
     normalize_rows(chunk_.q, q_factor_);
     normalize_rows(key_, k_factor_);
-    if (c.erase_key_is_p) normalize_rows(erase_, p_factor_);
+    if (c.erase_key_is_p)
+      normalize_rows(erase_, p_factor_);
   }
-  if (c.precondition) precondition_keys();
+  if (c.precondition)
+    precondition_keys();
 }
 
 void HeadIo::normalize_rows(const Tile& x, float* factor) const {
   kernels_.dot_rows(chunk_.rows, problem_.k, x.data, x.ld, x.data, x.ld, factor, false);
-  for (int64_t i = 0; i < chunk_.rows; ++i) factor[i] = 1.0F / std::sqrt(factor[i] + kNormEpsilon);
+  for (int64_t i = 0; i < chunk_.rows; ++i)
+    factor[i] = 1.0F / std::sqrt(factor[i] + kNormEpsilon);
   kernels_.scale_rows(chunk_.rows, problem_.k, factor, x.data, x.ld, x.data, x.ld);
 }
 
@@ -231,7 +251,8 @@ void HeadIo::set_precondition_state(const float* state) {
 
 void HeadIo::store_precondition_state() const {
   const TensorView& final_state = (*tensors_)[Slot::kFinalState2];
-  if (final_state.data == nullptr) return;
+  if (final_state.data == nullptr)
+    return;
   for (int64_t i = 0; i < problem_.k; ++i) {
     store_one(final_state,
               sequence_->state_row * final_state.stride[0] + key_head() * final_state.stride[1] +
@@ -242,7 +263,8 @@ void HeadIo::store_precondition_state() const {
 
 void HeadIo::load_beta() {
   load_column((*tensors_)[Slot::kBeta], head_, true, beta_);
-  if (!problem_.canonical.beta_logits) return;
+  if (!problem_.canonical.beta_logits)
+    return;
   for (int64_t i = 0; i < chunk_.tokens; ++i) {
     beta_[i] = problem_.canonical.beta_factor / (1.0F + std::exp(-beta_[i]));
   }
@@ -309,11 +331,11 @@ void HeadIo::load_gate() {
   const TensorView& g = (*tensors_)[Slot::kG];
   chunk_.g_row = nullptr;
   switch (c.decay) {
-    case Decay::kNone: return;
+    case Decay::kNone:
+      return;
     case Decay::kHead: {
-      const float decay = c.head_log_decay.empty()
-                              ? head_parameter(Slot::kGGamma, 0.0F)
-                              : c.head_log_decay[static_cast<size_t>(head_)];
+      const float decay = c.head_log_decay.empty() ? head_parameter(Slot::kGGamma, 0.0F)
+                                                   : c.head_log_decay[static_cast<size_t>(head_)];
       std::fill_n(gate_, chunk_.tokens, decay);
       std::fill(gate_ + chunk_.tokens, gate_ + chunk_.rows, 0.0F);
       chunk_.g_row = gate_;
@@ -321,7 +343,8 @@ void HeadIo::load_gate() {
     }
     case Decay::kScalar:
       load_column(g, head_, false, gate_);
-      if (c.dt_gate || c.gate_input != GateInput::kLog) activate_scalar_gate();
+      if (c.dt_gate || c.gate_input != GateInput::kLog)
+        activate_scalar_gate();
       chunk_.g_row = gate_;
       return;
     case Decay::kVector:
@@ -330,7 +353,8 @@ void HeadIo::load_gate() {
       const bool on_values = c.decay == Decay::kValueVector;
       load_token_rows(on_values ? value_rows(g) : HeadRows{g, *sequence_, head_, 0},
                       problem_.gate_channels(), 0, raw);
-      if (c.gate_input != GateInput::kLog) activate_vector_gate(raw);
+      if (c.gate_input != GateInput::kLog)
+        activate_vector_gate(raw);
       return;
     }
   }
@@ -357,7 +381,8 @@ void HeadIo::activate_vector_gate(const Tile& raw) {
   if (bias.data != nullptr) {
     float* row = scratch_.row(0);
     std::fill_n(row, width, 0.0F);
-    for (int64_t x = 0; x < n; ++x) row[x] = load_one(bias, (head_ * n + x) * bias.stride[0]);
+    for (int64_t x = 0; x < n; ++x)
+      row[x] = load_one(bias, (head_ * n + x) * bias.stride[0]);
     kernels_.add_scaled(chunk_.tokens, n, raw.data, raw.ld, 1.0F, row, 0, raw.data, raw.ld);
   }
   const float factor = std::exp(head_parameter(Slot::kALog, 0.0F));
@@ -365,15 +390,18 @@ void HeadIo::activate_vector_gate(const Tile& raw) {
   if (c.gate_input == GateInput::kSoftplus) {
     kernels_.softplus(chunk_.tokens, n, raw.data, raw.ld, g.data, g.ld);
     for (int64_t i = 0; i < chunk_.tokens; ++i) {
-      for (int64_t x = 0; x < width; ++x) g.row(i)[x] *= -factor;
+      for (int64_t x = 0; x < width; ++x)
+        g.row(i)[x] *= -factor;
     }
   } else {
     for (int64_t i = 0; i < chunk_.tokens; ++i) {
-      for (int64_t x = 0; x < width; ++x) g.row(i)[x] = factor * raw.row(i)[x];
+      for (int64_t x = 0; x < width; ++x)
+        g.row(i)[x] = factor * raw.row(i)[x];
     }
     kernels_.sigmoid(chunk_.tokens, n, g.data, g.ld, g.data, g.ld);
     for (int64_t i = 0; i < chunk_.tokens; ++i) {
-      for (int64_t x = 0; x < width; ++x) g.row(i)[x] *= c.lower_bound;
+      for (int64_t x = 0; x < width; ++x)
+        g.row(i)[x] *= c.lower_bound;
     }
   }
   zero_padding(g);

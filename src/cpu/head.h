@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// HeadIo: one head of one sequence between the user's tensors and the chunks of a recurrence. Loading does the
-// pre-processing of math.md 5 (l2norm, beta, gates, preconditioner), storing its chain rules.
+// HeadIo: one head of one sequence between the user's tensors and the chunks of a recurrence.
+// Loading does the pre-processing of math.md 5 (l2norm, beta, gates, preconditioner), storing its
+// chain rules.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +45,9 @@ class HeadIo {
   void set_precondition_state(const float* state);
   void store_precondition_state() const;
 
-  // Backward. The order for a chunk: load_keys, clear_key_gradients, then for every value head load_values,
-  // load_output_gradient, Recurrence::backward, fold_gradients; at last store_key_gradients.
+  // Backward. The order for a chunk: load_keys, clear_key_gradients, then for every value head
+  // load_values, load_output_gradient, Recurrence::backward, fold_gradients; at last
+  // store_key_gradients.
   void start_backward(const ParameterSums& sums);
   void clear_key_gradients();
   /// dO of the chunk, times scale. With the normaliser it needs o of the chunk in chunk().o.
@@ -61,7 +63,8 @@ class HeadIo {
   bool has(Slot slot) const { return (*tensors_)[slot].data != nullptr; }
   bool wants(Slot slot) const { return tensors_->grad(slot).data != nullptr; }
 
-  /// Rows that exist once a token (q, g, o of a delta product) sit at one inner step, the others stay 0.
+  /// Rows that exist once a token (q, g, o of a delta product) sit at one inner step, the others
+  /// stay 0.
   void load_token_rows(const HeadRows& source, int64_t n, int64_t step, const Tile& out) const;
   void store_token_rows(const HeadRows& target, int64_t n, int64_t step, const Tile& in,
                         float alpha) const;
@@ -94,22 +97,22 @@ class HeadIo {
   int64_t row_ = 0;  // first inner row of the chunk
   Chunk chunk_;
 
-  Tile key_;        // k normalised [C, K]; chunk_.k unless preconditioned or made from the gate
-  Tile erase_;      // comba's p
-  Tile value_;      // v as given
+  Tile key_;    // k normalised [C, K]; chunk_.k unless preconditioned or made from the gate
+  Tile erase_;  // comba's p
+  Tile value_;  // v as given
   Tile erase_gate_, write_gate_;
-  Tile gate_raw_;   // gate logits with bias
-  Tile scratch_;    // [C, max(K, width)]
+  Tile gate_raw_;              // gate logits with bias
+  Tile scratch_;               // [C, max(K, width)]
   float* q_factor_ = nullptr;  // 1 / |q|
   float* k_factor_ = nullptr;
   float* p_factor_ = nullptr;
-  float* beta_ = nullptr;       // [C]
-  float* gate_ = nullptr;       // [C] scalar gate, log
-  float* gate_logit_ = nullptr; // [C]
-  float* step_size_ = nullptr;  // [C] ssd's dt
-  float* d_row_ = nullptr;      // [C]
-  float* bonus_ = nullptr;      // [K] u
-  float* d_bonus_ = nullptr;    // [K]
+  float* beta_ = nullptr;                       // [C]
+  float* gate_ = nullptr;                       // [C] scalar gate, log
+  float* gate_logit_ = nullptr;                 // [C]
+  float* step_size_ = nullptr;                  // [C] ssd's dt
+  float* d_row_ = nullptr;                      // [C]
+  float* bonus_ = nullptr;                      // [K] u
+  float* d_bonus_ = nullptr;                    // [K]
   Tile q_sum_, k_sum_, p_sum_, a_sum_, b_sum_;  // gradients summed over the group
   Tile write_key_sum_;                          // gradient of the preconditioned key
 

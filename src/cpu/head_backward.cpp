@@ -15,20 +15,23 @@ constexpr float kAtkLogBase = 0.405465108F;  // ln 1.5
 
 void HeadIo::start_backward(const ParameterSums& sums) {
   sums_ = sums;
-  if (atk_gradient_ == nullptr) return;
+  if (atk_gradient_ == nullptr)
+    return;
   std::fill_n(atk_gradient_, round_up(problem_.k, kPad), 0.0F);
   const TensorView& d_final = tensors_->grad(Slot::kFinalState2);
-  if (d_final.data == nullptr) return;
+  if (d_final.data == nullptr)
+    return;
   for (int64_t i = 0; i < problem_.k; ++i) {
-    atk_gradient_[i] = load_one(d_final, sequence_->index * d_final.stride[0] +
-                                             key_head() * d_final.stride[1] +
-                                             i * d_final.stride[2]);
+    atk_gradient_[i] =
+        load_one(d_final, sequence_->index * d_final.stride[0] + key_head() * d_final.stride[1] +
+                              i * d_final.stride[2]);
   }
 }
 
 void HeadIo::store_precondition_gradient() const {
   const TensorView& d_initial = tensors_->grad(Slot::kInitialState2);
-  if (d_initial.data == nullptr) return;
+  if (d_initial.data == nullptr)
+    return;
   for (int64_t i = 0; i < problem_.k; ++i) {
     store_one(d_initial,
               sequence_->index * d_initial.stride[0] + key_head() * d_initial.stride[1] +
@@ -65,16 +68,18 @@ void HeadIo::load_output_gradient() {
       }
       std::fill(row + problem_.v, row + round_up(problem_.width, kPad), 0.0F);
       row[problem_.v] = i < chunk_.tokens ? -dot * inverse : 0.0F;
-      if (i >= chunk_.tokens) std::fill_n(row, problem_.v, 0.0F);
+      if (i >= chunk_.tokens)
+        std::fill_n(row, problem_.v, 0.0F);
     }
   }
-  kernels_.add_scaled(chunk_.rows, problem_.width, d_o.data, d_o.ld,
-                      problem_.output_scale() - 1.0F, d_o.data, d_o.ld, d_o.data, d_o.ld);
+  kernels_.add_scaled(chunk_.rows, problem_.width, d_o.data, d_o.ld, problem_.output_scale() - 1.0F,
+                      d_o.data, d_o.ld, d_o.data, d_o.ld);
 }
 
 void HeadIo::store_column(const TensorView& view, int64_t head, bool per_row,
                           const float* in) const {
-  if (view.data == nullptr) return;
+  if (view.data == nullptr)
+    return;
   const int64_t steps = problem_.steps;
   const int64_t base = sequence_->batch * view.stride[0] + head * view.stride[2];
   for (int64_t i = 0; i < chunk_.tokens; ++i) {
@@ -119,12 +124,12 @@ void HeadIo::fold_gradients() {
   const int64_t first = sequence_->first * problem_.steps + row_;
   if (wants(Slot::kV)) {
     value_rows(tensors_->grad(Slot::kV))
-        .store(kernels_, first, chunk_.tokens, c.normalize ? problem_.v : problem_.width,
-               chunk_.dv, 0, 1.0F);
+        .store(kernels_, first, chunk_.tokens, c.normalize ? problem_.v : problem_.width, chunk_.dv,
+               0, 1.0F);
   }
   if (wants(Slot::kS)) {
-    HeadRows{tensors_->grad(Slot::kS), *sequence_, head_, 0}.store(
-        kernels_, first, chunk_.tokens, problem_.m, chunk_.ds, 0, 1.0F);
+    HeadRows{tensors_->grad(Slot::kS), *sequence_, head_, 0}.store(kernels_, first, chunk_.tokens,
+                                                                   problem_.m, chunk_.ds, 0, 1.0F);
   }
   if (sums_.u != nullptr) {
     for (int64_t x = 0; x < problem_.k; ++x) {
@@ -157,8 +162,8 @@ void HeadIo::fold_beta() {
 void HeadIo::fold_channel_gates() {
   const int64_t rows = chunk_.rows;
   const int64_t first = sequence_->first + row_;
-  kernels_.mul_add(rows, problem_.k, erase_gate_.data, erase_gate_.ld, chunk_.de.data,
-                   chunk_.de.ld, k_sum_.data, k_sum_.ld);
+  kernels_.mul_add(rows, problem_.k, erase_gate_.data, erase_gate_.ld, chunk_.de.data, chunk_.de.ld,
+                   k_sum_.data, k_sum_.ld);
   if (wants(Slot::kEraseGate)) {
     kernels_.mul(rows, problem_.k, key_.data, key_.ld, chunk_.de.data, chunk_.de.ld, scratch_.data,
                  scratch_.ld);
@@ -178,10 +183,15 @@ void HeadIo::fold_channel_gates() {
 void HeadIo::fold_gate() {
   switch (problem_.canonical.decay) {
     case Decay::kNone:
-    case Decay::kHead: return;
-    case Decay::kScalar: fold_scalar_gate(); return;
+    case Decay::kHead:
+      return;
+    case Decay::kScalar:
+      fold_scalar_gate();
+      return;
     case Decay::kVector:
-    case Decay::kValueVector: fold_vector_gate(); return;
+    case Decay::kValueVector:
+      fold_vector_gate();
+      return;
   }
 }
 
@@ -198,7 +208,8 @@ void HeadIo::fold_scalar_gate() {
       sums_.a_log[head_] += static_cast<double>(dg[i]) * static_cast<double>(gate_[i]);
     }
   }
-  for (int64_t i = 0; i < chunk_.tokens; ++i) dg[i] *= factor;
+  for (int64_t i = 0; i < chunk_.tokens; ++i)
+    dg[i] *= factor;
   if (c.dt_gate) {  // v = dt x, y = o + D x
     kernels_.dot_rows(chunk_.rows, problem_.width, chunk_.dv.data, chunk_.dv.ld, value_.data,
                       value_.ld, dg, true);
@@ -218,7 +229,8 @@ void HeadIo::fold_scalar_gate() {
   }
   for (int64_t i = 0; i < chunk_.tokens; ++i) {
     dg[i] /= 1.0F + std::exp(-gate_logit_[i]);
-    if (sums_.dt_bias != nullptr) sums_.dt_bias[head_] += static_cast<double>(dg[i]);
+    if (sums_.dt_bias != nullptr)
+      sums_.dt_bias[head_] += static_cast<double>(dg[i]);
   }
   store_column(tensors_->grad(Slot::kG), head_, false, dg);
 }
@@ -246,41 +258,49 @@ void HeadIo::fold_vector_gate() {
           a_log += static_cast<double>(d_logit) * static_cast<double>(gate_raw_.row(i)[x]);
         }
         dg.row(i)[x] = d_logit;
-        if (sums_.dt_bias != nullptr) sums_.dt_bias[head_ * n + x] += static_cast<double>(d_logit);
+        if (sums_.dt_bias != nullptr)
+          sums_.dt_bias[head_ * n + x] += static_cast<double>(d_logit);
       }
     }
-    if (sums_.a_log != nullptr) sums_.a_log[head_] += a_log;
+    if (sums_.a_log != nullptr)
+      sums_.a_log[head_] += a_log;
   }
-  if (!wants(Slot::kG)) return;
+  if (!wants(Slot::kG))
+    return;
   const TensorView& out = tensors_->grad(Slot::kG);
-  store_token_rows(c.decay == Decay::kValueVector ? value_rows(out)
-                                                  : HeadRows{out, *sequence_, head_, 0},
-                   n, 0, dg, 1.0F);
+  store_token_rows(
+      c.decay == Decay::kValueVector ? value_rows(out) : HeadRows{out, *sequence_, head_, 0}, n, 0,
+      dg, 1.0F);
 }
 
 void HeadIo::normalize_gradient(const Tile& y, const float* factor, const Tile& dy) const {
   const int64_t rows = chunk_.rows;
   kernels_.dot_rows(rows, problem_.k, y.data, y.ld, dy.data, dy.ld, d_row_, false);
-  for (int64_t i = 0; i < rows; ++i) d_row_[i] = -d_row_[i];
+  for (int64_t i = 0; i < rows; ++i)
+    d_row_[i] = -d_row_[i];
   kernels_.scale_rows_add(rows, problem_.k, d_row_, y.data, y.ld, dy.data, dy.ld);
   kernels_.scale_rows(rows, problem_.k, factor, dy.data, dy.ld, dy.data, dy.ld);
 }
 
 void HeadIo::store_key_gradients() {
   const Canonical& c = problem_.canonical;
-  if (c.unit_qk) return;
-  if (c.precondition) precondition_gradient();
+  if (c.unit_qk)
+    return;
+  if (c.precondition)
+    precondition_gradient();
   if (c.l2norm) {
     normalize_gradient(chunk_.q, q_factor_, q_sum_);
     normalize_gradient(key_, k_factor_, k_sum_);
-    if (c.erase_key_is_p) normalize_gradient(erase_, p_factor_, p_sum_);
+    if (c.erase_key_is_p)
+      normalize_gradient(erase_, p_factor_, p_sum_);
   }
   if (wants(Slot::kQ)) {
     store_token_rows(key_rows(tensors_->grad(Slot::kQ)), problem_.k, problem_.steps - 1, q_sum_,
                      1.0F);
   }
   const auto store = [&](Slot slot, const Tile& sum) {
-    if (!wants(slot)) return;
+    if (!wants(slot))
+      return;
     key_rows(tensors_->grad(slot))
         .store(kernels_, sequence_->first * problem_.steps + row_, chunk_.tokens, problem_.k, sum,
                0, 1.0F);
@@ -318,7 +338,8 @@ void HeadIo::precondition_gradient() {
   }
   store_column(tensors_->grad(Slot::kGAtk), key_head(), false, g_atk_);
   store_column(tensors_->grad(Slot::kBetaAtk), key_head(), false, beta_atk_);
-  if (sums_.log_atk_scale != nullptr) sums_.log_atk_scale[key_head()] += d_scale;
+  if (sums_.log_atk_scale != nullptr)
+    sums_.log_atk_scale[key_head()] += d_scale;
 }
 
 }  // namespace fla::cpu

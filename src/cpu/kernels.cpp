@@ -5,7 +5,6 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/kernels.cpp"
 #include <hwy/foreach_target.h>
-
 #include <hwy/highway.h>
 
 #include "cpu/matmul-inl.h"
@@ -87,7 +86,8 @@ std::vector<std::string> targets() {
   std::vector<std::string> names;
   const int64_t supported = hwy::SupportedTargets();
   for (const Target& entry : kTargets) {
-    if ((supported & entry.bit) != 0) names.emplace_back(entry.name);
+    if ((supported & entry.bit) != 0)
+      names.emplace_back(entry.name);
   }
   return names;
 }

@@ -14,8 +14,10 @@
 
 namespace fla::cpu {
 
-/// Plans `desc`, which ops has checked, said as `canonical`. Errors: kInvalidArgument for an unknown cpu_target.
-Result<std::unique_ptr<PlanImpl>> plan(const Canonical& canonical, const OpDesc& desc, const Context& context);
+/// Plans `desc`, which ops has checked, said as `canonical`. Errors: kInvalidArgument for an
+/// unknown cpu_target.
+Result<std::unique_ptr<PlanImpl>> plan(const Canonical& canonical, const OpDesc& desc,
+                                       const Context& context);
 
 /// The SIMD targets that this machine runs, best first ("avx3", "avx2", "scalar").
 std::vector<std::string> targets();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Small dense products on tiles that live in L1 and L2: no packing, which is what a BLAS spends its time on at this size.
+// Small dense products on tiles that live in L1 and L2: no packing, which is what a BLAS spends its
+// time on at this size.
 #if defined(FLA_CPU_MATMUL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLA_CPU_MATMUL_INL_H_
 #undef FLA_CPU_MATMUL_INL_H_
@@ -20,7 +21,8 @@ namespace fla::cpu {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Accumulator rows: with two vectors a row they fill the register file (16 registers, 32 with AVX-512).
+// Accumulator rows: with two vectors a row they fill the register file (16 registers, 32 with
+// AVX-512).
 inline constexpr int kMicroRows = HWY_TARGET <= HWY_AVX3 ? 12 : 6;
 
 template <int kRows, int kVecs>
@@ -31,14 +33,17 @@ HWY_ATTR void micro_kernel(int64_t k, const float* a, int64_t a_row, int64_t a_c
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   Vec acc[kRows][kVecs];
   for (int r = 0; r < kRows; ++r) {
-    for (int x = 0; x < kVecs; ++x) acc[r][x] = hn::Zero(d);
+    for (int x = 0; x < kVecs; ++x)
+      acc[r][x] = hn::Zero(d);
   }
   for (int64_t l = 0; l < k; ++l) {
     Vec col[kVecs];
-    for (int x = 0; x < kVecs; ++x) col[x] = hn::LoadU(d, b + l * ldb + x * lanes);
+    for (int x = 0; x < kVecs; ++x)
+      col[x] = hn::LoadU(d, b + l * ldb + x * lanes);
     for (int r = 0; r < kRows; ++r) {
       const Vec value = hn::Set(d, a[r * a_row + l * a_col]);
-      for (int x = 0; x < kVecs; ++x) acc[r][x] = hn::MulAdd(value, col[x], acc[r][x]);
+      for (int x = 0; x < kVecs; ++x)
+        acc[r][x] = hn::MulAdd(value, col[x], acc[r][x]);
     }
   }
   for (int r = 0; r < kRows; ++r) {
@@ -67,8 +72,7 @@ constexpr std::array<MicroKernel, sizeof...(kIndex)> micro_table(
 template <int kVecs>
 HWY_ATTR void matmul_panel(int64_t m, int64_t k, const float* a, int64_t a_row, int64_t a_col,
                            const float* b, int64_t ldb, float* c, int64_t ldc, Store store) {
-  static constexpr auto kTable =
-      micro_table<kVecs>(std::make_integer_sequence<int, kMicroRows>());
+  static constexpr auto kTable = micro_table<kVecs>(std::make_integer_sequence<int, kMicroRows>());
   for (int64_t i = 0; i < m; i += kMicroRows) {
     const int64_t rows = m - i < kMicroRows ? m - i : kMicroRows;
     kTable[static_cast<size_t>(rows - 1)](k, a + i * a_row, a_row, a_col, b, ldb, c + i * ldc, ldc,
@@ -84,7 +88,8 @@ HWY_ATTR void matmul(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_
   for (; j + lanes < n; j += 2 * lanes) {
     matmul_panel<2>(m, k, a, a_row, a_col, b + j, ldb, c + j, ldc, store);
   }
-  if (j < n) matmul_panel<1>(m, k, a, a_row, a_col, b + j, ldb, c + j, ldc, store);
+  if (j < n)
+    matmul_panel<1>(m, k, a, a_row, a_col, b + j, ldb, c + j, ldc, store);
 }
 
 // 4x4 in registers; both extents are rounded up, the padding is part of the tiles.
@@ -92,7 +97,8 @@ HWY_ATTR void transpose(int64_t rows, int64_t cols, const float* src, int64_t ld
                         int64_t ld_dst) {
 #if HWY_TARGET == HWY_SCALAR
   for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < cols; ++j) dst[j * ld_dst + i] = src[i * ld_src + j];
+    for (int64_t j = 0; j < cols; ++j)
+      dst[j * ld_dst + i] = src[i * ld_src + j];
   }
 #else
   const hn::FixedTag<float, 4> d;

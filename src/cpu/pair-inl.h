@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Diagonal 16x16 blocks of PAIR and its adjoints with a vector decay, and the triangular solve on such a block.
-// Weights e^{G_i - G_j} are running products of decays, each at most 1: no overflow for any gate (math.md 4.1).
+// Diagonal 16x16 blocks of PAIR and its adjoints with a vector decay, and the triangular solve on
+// such a block. Weights e^{G_i - G_j} are running products of decays, each at most 1: no overflow
+// for any gate (math.md 4.1).
 #if defined(FLA_CPU_PAIR_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLA_CPU_PAIR_INL_H_
 #undef FLA_CPU_PAIR_INL_H_
@@ -21,8 +22,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 inline constexpr int kMaxPairRows = 2;
 
-// Weighted copies of y_j for i = j .. 15 are taken one vector of channels at a time; products accumulate in a
-// [16 x lanes] array per X, which is summed over lanes once at the end.
+// Weighted copies of y_j for i = j .. 15 are taken one vector of channels at a time; products
+// accumulate in a [16 x lanes] array per X, which is summed over lanes once at the end.
 HWY_ATTR void pair_diagonal(int64_t n, const float* d, const float* y, int64_t ld,
                             const PairRow* rows, int num_rows, int64_t ld_matrix) {
   const hn::ScalableTag<float> tag;
@@ -32,15 +33,18 @@ HWY_ATTR void pair_diagonal(int64_t n, const float* d, const float* y, int64_t l
   HWY_ALIGN float sums[kMaxPairRows][kBlock][HWY_MAX_BYTES / sizeof(float)];
   for (int64_t j = 0; j < kBlock; ++j) {
     for (int x = 0; x < num_rows; ++x) {
-      for (int64_t i = j; i < kBlock; ++i) hn::Store(hn::Zero(tag), tag, sums[x][i]);
+      for (int64_t i = j; i < kBlock; ++i)
+        hn::Store(hn::Zero(tag), tag, sums[x][i]);
     }
     for (int64_t c = 0; c < width; c += lanes) {
       V weighted = hn::LoadU(tag, y + j * ld + c);
       for (int64_t i = j; i < kBlock; ++i) {
         const V before = weighted;
-        if (i > j) weighted = hn::Mul(weighted, hn::LoadU(tag, d + i * ld + c));
+        if (i > j)
+          weighted = hn::Mul(weighted, hn::LoadU(tag, d + i * ld + c));
         for (int x = 0; x < num_rows; ++x) {
-          if (rows[x].exclusive && i == j) continue;
+          if (rows[x].exclusive && i == j)
+            continue;
           const V value = rows[x].exclusive ? before : weighted;
           const V in = hn::LoadU(tag, rows[x].x + i * ld + c);
           hn::Store(hn::MulAdd(in, value, hn::Load(tag, sums[x][i])), tag, sums[x][i]);
@@ -68,9 +72,11 @@ HWY_ATTR void pair_diagonal_rows(int64_t n, const float* d, const float* y, int6
       V weighted = hn::LoadU(tag, y + j * ld + c);
       for (int64_t i = j; i < kBlock; ++i) {
         const V before = weighted;
-        if (i > j) weighted = hn::Mul(weighted, hn::LoadU(tag, d + i * ld + c));
+        if (i > j)
+          weighted = hn::Mul(weighted, hn::LoadU(tag, d + i * ld + c));
         for (int x = 0; x < num_rows; ++x) {
-          if (rows[x].exclusive && i == j) continue;
+          if (rows[x].exclusive && i == j)
+            continue;
           const V value = rows[x].exclusive ? before : weighted;
           const V m = hn::Set(tag, rows[x].matrix[i * ld_matrix + j]);
           float* out = rows[x].out + i * ld + c;
@@ -93,14 +99,17 @@ HWY_ATTR void pair_diagonal_cols(int64_t n, const float* d, int64_t ld, const Pa
       V sum = hn::Zero(tag);
       for (int64_t i = kBlock - 1; i >= j; --i) {
         for (int x = 0; x < num_rows; ++x) {
-          if (rows[x].exclusive) continue;
+          if (rows[x].exclusive)
+            continue;
           const V m = hn::Set(tag, rows[x].matrix[i * ld_matrix + j]);
           sum = hn::MulAdd(m, hn::LoadU(tag, rows[x].x + i * ld + c), sum);
         }
-        if (i == j) break;
+        if (i == j)
+          break;
         sum = hn::Mul(sum, hn::LoadU(tag, d + i * ld + c));
         for (int x = 0; x < num_rows; ++x) {
-          if (!rows[x].exclusive) continue;
+          if (!rows[x].exclusive)
+            continue;
           const V m = hn::Set(tag, rows[x].matrix[i * ld_matrix + j]);
           sum = hn::MulAdd(m, hn::LoadU(tag, rows[x].x + i * ld + c), sum);
         }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Problem: what a planned call knows before it sees tensors, and Sequence: one independent run of tokens.
+// Problem: what a planned call knows before it sees tensors, and Sequence: one independent run of
+// tokens.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +27,7 @@ struct Problem {
   int64_t m = 0;      // gsa slots
   int64_t width = 0;  // value columns of a task: v, v + 1 with the normaliser, or a slab of v
   int64_t slabs = 1;
-  bool walk = false;  // token by token
+  bool walk = false;            // token by token
   int64_t chunk_rows = kChunk;  // rows of the tiles; fewer when no chunk is full
 
   bool backward() const { return desc.pass == Pass::kBackward; }
@@ -41,19 +42,23 @@ struct Problem {
   int64_t state_floats() const { return canonical.slot_softmax ? k * m + m * width : k * width; }
   /// Decay channels of the gate tile, 0 for a scalar gate or none.
   int64_t gate_channels() const {
-    if (canonical.slot_softmax) return m;
+    if (canonical.slot_softmax)
+      return m;
     switch (canonical.decay) {
-      case Decay::kVector: return k;
-      case Decay::kValueVector: return width;
-      default: return 0;
+      case Decay::kVector:
+        return k;
+      case Decay::kValueVector:
+        return width;
+      default:
+        return 0;
     }
   }
 };
 
 struct Sequence {
-  int64_t index = 0;      // n
-  int64_t batch = 0;      // row of the batch axis
-  int64_t first = 0;      // first token
+  int64_t index = 0;  // n
+  int64_t batch = 0;  // row of the batch axis
+  int64_t first = 0;  // first token
   int64_t tokens = 0;
   int64_t state_row = 0;  // row of the states; -1: skipped
   bool reads_state = false;

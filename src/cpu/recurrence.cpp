@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the chunked recurrences share: triangular products and solves by 16-row blocks, the gate gradient.
+// What the chunked recurrences share: triangular products and solves by 16-row blocks, the gate
+// gradient.
 #include "cpu/recurrence.h"
 
 #include <algorithm>
@@ -22,8 +23,8 @@ void add_lower_transposed(const Kernels& kernels, int64_t rows, const Tile& p, i
   }
 }
 
-void lower_product(const Kernels& kernels, int64_t rows, int64_t n, const Tile& x,
-                   const Tile& y_t, bool strict, const Tile& out) {
+void lower_product(const Kernels& kernels, int64_t rows, int64_t n, const Tile& x, const Tile& y_t,
+                   bool strict, const Tile& out) {
   for (int64_t first = 0; first < rows; first += kBlock) {
     kernels.matmul(kBlock, first + kBlock, n, x.row(first), x.ld, 1, y_t.data, y_t.ld,
                    out.row(first), out.ld, Store::kSet);

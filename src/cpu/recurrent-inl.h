@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One token of the recurrences (math.md 3.1) on a slab of state columns: a read pass for the erase, then one pass that
-// decays, writes and reads.
+// One token of the recurrences (math.md 3.1) on a slab of state columns: a read pass for the erase,
+// then one pass that decays, writes and reads.
 #if defined(FLA_CPU_RECURRENT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLA_CPU_RECURRENT_INL_H_
 #undef FLA_CPU_RECURRENT_INL_H_
@@ -46,7 +46,8 @@ HWY_ATTR void recurrent_columns(int64_t k, const Kernels::Token& t, const float*
       }
     }
     if (t.b == nullptr) {
-      for (int x = 0; x < kVecs; ++x) value[x] = hn::Sub(value[x], erased[x]);
+      for (int x = 0; x < kVecs; ++x)
+        value[x] = hn::Sub(value[x], erased[x]);
     }
   }
   float bonus = 0.0F;
@@ -54,18 +55,23 @@ HWY_ATTR void recurrent_columns(int64_t k, const Kernels::Token& t, const float*
     const V write = hn::Set(tag, t.k[i]);
     const V read = hn::Set(tag, t.q[i]);
     const V decay = hn::Set(tag, t.d != nullptr ? t.d[i] : 1.0F);
-    if (t.u != nullptr) bonus += t.q[i] * t.u[i] * t.k[i];
+    if (t.u != nullptr)
+      bonus += t.q[i] * t.u[i] * t.k[i];
     for (int x = 0; x < kVecs; ++x) {
       V state = hn::LoadU(tag, s_in + i * ld_in + c + x * lanes);
-      if (t.u != nullptr) out[x] = hn::MulAdd(read, state, out[x]);
+      if (t.u != nullptr)
+        out[x] = hn::MulAdd(read, state, out[x]);
       state = hn::MulAdd(write, value[x], hn::Mul(hn::Mul(decay, column_decay[x]), state));
-      if (t.b != nullptr) state = hn::MulAdd(hn::Set(tag, t.b[i]), erased[x], state);
-      if (t.u == nullptr) out[x] = hn::MulAdd(read, state, out[x]);
+      if (t.b != nullptr)
+        state = hn::MulAdd(hn::Set(tag, t.b[i]), erased[x], state);
+      if (t.u == nullptr)
+        out[x] = hn::MulAdd(read, state, out[x]);
       hn::StoreU(state, tag, s_out + i * ld_out + c + x * lanes);
     }
   }
   for (int x = 0; x < kVecs; ++x) {
-    if (t.u != nullptr) out[x] = hn::MulAdd(hn::Set(tag, bonus), value[x], out[x]);
+    if (t.u != nullptr)
+      out[x] = hn::MulAdd(hn::Set(tag, bonus), value[x], out[x]);
     hn::StoreU(hn::Mul(hn::Set(tag, t.scale), out[x]), tag, t.o + c + x * lanes);
   }
 }
@@ -79,7 +85,8 @@ HWY_ATTR void recurrent_token(int64_t k, int64_t n, const Kernels::Token& token,
   for (; c + 4 * lanes <= width; c += 4 * lanes) {
     recurrent_columns<4>(k, token, s_in, ld_in, s_out, ld_out, c);
   }
-  for (; c < width; c += lanes) recurrent_columns<1>(k, token, s_in, ld_in, s_out, ld_out, c);
+  for (; c < width; c += lanes)
+    recurrent_columns<1>(k, token, s_in, ld_in, s_out, ld_out, c);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -8,7 +8,8 @@
 namespace fla::cpu {
 namespace {
 
-// State columns per slab: K rows of it stay in the first-level cache while the tokens of a chunk pass.
+// State columns per slab: K rows of it stay in the first-level cache while the tokens of a chunk
+// pass.
 constexpr int64_t kSlab = 64;
 
 }  // namespace
@@ -28,7 +29,8 @@ void TokenWalk::walk(const Chunk& c, const Tile& s_in, const Tile& s_out) {
     const int64_t n = kind_ == Decay::kVector ? k_ : v_;
     kernels_.exp_rows(c.tokens, n, c.g.data, c.g.ld, decays_.data, decays_.ld);
   } else if (kind_ == Decay::kScalar) {
-    for (int64_t i = 0; i < c.tokens; ++i) std::fill_n(decays_.row(i), k_, std::exp(c.g_row[i]));
+    for (int64_t i = 0; i < c.tokens; ++i)
+      std::fill_n(decays_.row(i), k_, std::exp(c.g_row[i]));
   }
   for (int64_t slab = 0; slab < v_; slab += kSlab) {
     const int64_t width = std::min(kSlab, v_ - slab);
@@ -39,10 +41,14 @@ void TokenWalk::walk(const Chunk& c, const Tile& s_in, const Tile& s_out) {
       token.q = c.q.row(i);
       token.k = c.k.row(i);
       token.v = c.v.row(i) + slab;
-      if (update_ != Update::kAdd) token.e = c.e.row(i);
-      if (update_ == Update::kDplr) token.b = c.b.row(i);
-      if (kind_ == Decay::kVector || kind_ == Decay::kScalar) token.d = decays_.row(i);
-      if (kind_ == Decay::kValueVector) token.d_col = decays_.row(i) + slab;
+      if (update_ != Update::kAdd)
+        token.e = c.e.row(i);
+      if (update_ == Update::kDplr)
+        token.b = c.b.row(i);
+      if (kind_ == Decay::kVector || kind_ == Decay::kScalar)
+        token.d = decays_.row(i);
+      if (kind_ == Decay::kValueVector)
+        token.d_col = decays_.row(i) + slab;
       token.u = c.u;
       token.undecayed = undecayed_;
       token.scale = 1.0F;

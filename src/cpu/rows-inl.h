@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Row-wise primitives: loads and stores of user tensors, elementwise maps, decay products, column scans.
+// Row-wise primitives: loads and stores of user tensors, elementwise maps, decay products, column
+// scans.
 #if defined(FLA_CPU_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLA_CPU_ROWS_INL_H_
 #undef FLA_CPU_ROWS_INL_H_
@@ -24,7 +25,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 using F32 = hn::ScalableTag<float>;
 using Vec = hn::Vec<F32>;
 
-HWY_INLINE int64_t lanes() { return static_cast<int64_t>(hn::Lanes(F32())); }
+HWY_INLINE int64_t lanes() {
+  return static_cast<int64_t>(hn::Lanes(F32()));
+}
 
 // ---- user memory ----
 
@@ -61,11 +64,15 @@ HWY_INLINE HWY_ATTR void store_fp16(Vec v, uint16_t* p) {
 }
 
 template <class Load, class LoadOne, class T>
-HWY_INLINE HWY_ATTR void load_row(const T* src, int64_t n, float* dst, Load load, LoadOne load_one) {
+HWY_INLINE HWY_ATTR void load_row(const T* src, int64_t n, float* dst, Load load,
+                                  LoadOne load_one) {
   int64_t c = 0;
-  for (; c + lanes() <= n; c += lanes()) hn::StoreU(load(src + c), F32(), dst + c);
-  for (; c < n; ++c) dst[c] = load_one(src[c]);
-  for (; c < round_up(n, kPad); ++c) dst[c] = 0.0F;
+  for (; c + lanes() <= n; c += lanes())
+    hn::StoreU(load(src + c), F32(), dst + c);
+  for (; c < n; ++c)
+    dst[c] = load_one(src[c]);
+  for (; c < round_up(n, kPad); ++c)
+    dst[c] = 0.0F;
 }
 
 HWY_ATTR void load_rows(DType dtype, const void* src, int64_t src_stride, int64_t rows, int64_t n,
@@ -89,14 +96,15 @@ HWY_ATTR void load_rows(DType dtype, const void* src, int64_t src_stride, int64_
 }
 
 template <class StoreVec, class StoreOne, class T>
-HWY_INLINE HWY_ATTR void store_row(T* dst, int64_t n, const float* src, float alpha,
-                                   StoreVec store, StoreOne store_one) {
+HWY_INLINE HWY_ATTR void store_row(T* dst, int64_t n, const float* src, float alpha, StoreVec store,
+                                   StoreOne store_one) {
   const Vec factor = hn::Set(F32(), alpha);
   int64_t c = 0;
   for (; c + lanes() <= n; c += lanes()) {
     store(hn::Mul(factor, hn::LoadU(F32(), src + c)), dst + c);
   }
-  for (; c < n; ++c) dst[c] = store_one(alpha * src[c]);
+  for (; c < n; ++c)
+    dst[c] = store_one(alpha * src[c]);
 }
 
 HWY_ATTR void store_rows(DType dtype, void* dst, int64_t dst_stride, int64_t rows, int64_t n,
@@ -126,7 +134,8 @@ template <class F>
 HWY_INLINE HWY_ATTR void for_vectors(int64_t rows, int64_t n, F f) {
   const int64_t width = round_up(n, kPad);
   for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < width; c += lanes()) f(r, c);
+    for (int64_t c = 0; c < width; c += lanes())
+      f(r, c);
   }
 }
 
@@ -205,11 +214,13 @@ HWY_INLINE HWY_ATTR void map_rows(int64_t rows, int64_t n, const float* x, int64
   });
 }
 
-HWY_ATTR void exp_rows(int64_t rows, int64_t n, const float* x, int64_t ldx, float* y, int64_t ldy) {
+HWY_ATTR void exp_rows(int64_t rows, int64_t n, const float* x, int64_t ldx, float* y,
+                       int64_t ldy) {
   map_rows(rows, n, x, ldx, y, ldy, [](Vec v) HWY_ATTR { return hn::Exp(F32(), v); });
 }
 
-HWY_ATTR void log_rows(int64_t rows, int64_t n, const float* x, int64_t ldx, float* y, int64_t ldy) {
+HWY_ATTR void log_rows(int64_t rows, int64_t n, const float* x, int64_t ldx, float* y,
+                       int64_t ldy) {
   map_rows(rows, n, x, ldx, y, ldy, [](Vec v) HWY_ATTR { return hn::Log(F32(), v); });
 }
 
@@ -219,7 +230,8 @@ HWY_ATTR void one_minus_exp(int64_t rows, int64_t n, const float* x, int64_t ldx
 }
 
 // max(x, 0) + log1p(exp(-|x|)): no overflow, full relative accuracy for very negative x.
-HWY_ATTR void softplus(int64_t rows, int64_t n, const float* x, int64_t ldx, float* y, int64_t ldy) {
+HWY_ATTR void softplus(int64_t rows, int64_t n, const float* x, int64_t ldx, float* y,
+                       int64_t ldy) {
   map_rows(rows, n, x, ldx, y, ldy, [](Vec v) HWY_ATTR {
     const Vec tail = hn::Log1p(F32(), hn::Exp(F32(), hn::Neg(hn::Abs(v))));
     return hn::Add(hn::Max(v, hn::Zero(F32())), tail);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// State layouts: [N,HV,K,V], [N,HV,V,K], hgrn's [N,HV*V], gsa's pair, the normaliser's extra column.
+// State layouts: [N,HV,K,V], [N,HV,V,K], hgrn's [N,HV*V], gsa's pair, the normaliser's extra
+// column.
 #include "cpu/state_io.h"
 
 #include <algorithm>
@@ -15,11 +16,14 @@ struct Sides {
 
 Sides pick(const TensorSet& t, StateSide side) {
   switch (side) {
-    case StateSide::kInitial: return {t[Slot::kInitialState], t[Slot::kInitialState2]};
-    case StateSide::kFinal: return {t[Slot::kFinalState], t[Slot::kFinalState2]};
+    case StateSide::kInitial:
+      return {t[Slot::kInitialState], t[Slot::kInitialState2]};
+    case StateSide::kFinal:
+      return {t[Slot::kFinalState], t[Slot::kFinalState2]};
     case StateSide::kInitialGradient:
       return {t.grad(Slot::kInitialState), t.grad(Slot::kInitialState2)};
-    case StateSide::kFinalGradient: return {t.grad(Slot::kFinalState), t.grad(Slot::kFinalState2)};
+    case StateSide::kFinalGradient:
+      return {t.grad(Slot::kFinalState), t.grad(Slot::kFinalState2)};
   }
   return {t[Slot::kInitialState], t[Slot::kInitialState2]};
 }
@@ -28,7 +32,8 @@ Sides pick(const TensorSet& t, StateSide side) {
 StateView matrix(const Problem& p, const TensorView& view, int64_t row, int64_t head,
                  int64_t column) {
   float* base = static_cast<float*>(view.data) + row * view.stride[0];
-  if (p.canonical.unit_qk) return {base + (head * p.v + column) * view.stride[1], 0, 1};
+  if (p.canonical.unit_qk)
+    return {base + (head * p.v + column) * view.stride[1], 0, 1};
   base += head * view.stride[1];
   const int64_t row_stride = view.stride[p.desc.state_v_first ? 3 : 2];
   const int64_t column_stride = view.stride[p.desc.state_v_first ? 2 : 3];
@@ -56,7 +61,7 @@ void for_pieces(const Problem& p, const Sides& sides, F f) {
 int64_t row_of(const Sequence& sequence, StateSide side) {
   // Pools are a forward matter; gradients have one row a sequence.
   return side == StateSide::kInitial || side == StateSide::kFinal ? sequence.state_row
-                                                                   : sequence.index;
+                                                                  : sequence.index;
 }
 
 }  // namespace
@@ -64,18 +69,21 @@ int64_t row_of(const Sequence& sequence, StateSide side) {
 void load_state(const Problem& p, const TensorSet& tensors, StateSide side,
                 const Sequence& sequence, int64_t head, int64_t column, const Tile& s) {
   std::fill_n(s.data, p.state_rows() * s.ld, 0.0F);
-  if (side == StateSide::kInitial && !sequence.reads_state) return;
+  if (side == StateSide::kInitial && !sequence.reads_state)
+    return;
   const Sides sides = pick(tensors, side);
   const int64_t row = row_of(sequence, side);
   for_pieces(p, sides, [&](const Piece& piece) {
-    if (piece.view.data == nullptr) return;
+    if (piece.view.data == nullptr)
+      return;
     matrix(p, piece.view, row, head, column)
         .load(piece.rows, piece.columns, {s.row(piece.tile_row), s.ld});
   });
   if (p.canonical.normalize && sides.second.data != nullptr) {  // z is the column after the values
     const TensorView& z = sides.second;
     const float* from = static_cast<float*>(z.data) + row * z.stride[0] + head * z.stride[1];
-    for (int64_t i = 0; i < p.k; ++i) s.row(i)[p.v] = from[i * z.stride[2]];
+    for (int64_t i = 0; i < p.k; ++i)
+      s.row(i)[p.v] = from[i * z.stride[2]];
   }
 }
 
@@ -84,14 +92,16 @@ void store_state(const Problem& p, const TensorSet& tensors, StateSide side,
   const Sides sides = pick(tensors, side);
   const int64_t row = row_of(sequence, side);
   for_pieces(p, sides, [&](const Piece& piece) {
-    if (piece.view.data == nullptr) return;
+    if (piece.view.data == nullptr)
+      return;
     matrix(p, piece.view, row, head, column)
         .store(piece.rows, piece.columns, {s.row(piece.tile_row), s.ld});
   });
   if (p.canonical.normalize && sides.second.data != nullptr) {
     const TensorView& z = sides.second;
     float* to = static_cast<float*>(z.data) + row * z.stride[0] + head * z.stride[1];
-    for (int64_t i = 0; i < p.k; ++i) to[i * z.stride[2]] = s.row(i)[p.v];
+    for (int64_t i = 0; i < p.k; ++i)
+      to[i * z.stride[2]] = s.row(i)[p.v];
   }
 }
 

@@ -21,8 +21,8 @@ void load_state(const Problem& problem, const TensorSet& tensors, StateSide side
 void store_state(const Problem& problem, const TensorSet& tensors, StateSide side,
                  const Sequence& sequence, int64_t head, int64_t column, const Tile& s);
 
-/// The user's own memory of a state as a tile, or null data when its layout does not serve (v first, normaliser,
-/// padding, two states).
+/// The user's own memory of a state as a tile, or null data when its layout does not serve (v
+/// first, normaliser, padding, two states).
 Tile direct_state(const Problem& problem, const TensorView& view, const Sequence& sequence,
                   int64_t head);
 

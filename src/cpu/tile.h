@@ -14,7 +14,8 @@ namespace fla::cpu {
 /// Rows per chunk (math.md 3.2).
 inline constexpr int64_t kChunk = 64;
 
-/// A row length in floats: padded, and an odd number of 64-byte lines so that columns do not share cache sets.
+/// A row length in floats: padded, and an odd number of 64-byte lines so that columns do not share
+/// cache sets.
 constexpr int64_t tile_ld(int64_t n) {
   const int64_t lines = round_up(n, kPad) / kPad;
   return (lines % 2 == 0 ? lines + 1 : lines) * kPad;
@@ -27,7 +28,8 @@ struct Tile {
   float* row(int64_t i) const { return data + i * ld; }
 };
 
-/// Cuts memory into 64-byte aligned pieces. With a null base it only counts, so that one function both sizes and places.
+/// Cuts memory into 64-byte aligned pieces. With a null base it only counts, so that one function
+/// both sizes and places.
 class Arena {
  public:
   explicit Arena(void* base) : base_(static_cast<std::byte*>(base)) {}
@@ -44,11 +46,13 @@ class Arena {
     return {take<float>(rows * ld), ld};
   }
 
-  /// Places an object that owns nothing (its destructor is never run). When only counting: counts and returns null.
+  /// Places an object that owns nothing (its destructor is never run). When only counting: counts
+  /// and returns null.
   template <class T, class... Args>
   T* make(Args&&... args) {
     void* place = take<std::byte>(static_cast<int64_t>(sizeof(T)));
-    if (place != nullptr) return new (place) T(std::forward<Args>(args)...);
+    if (place != nullptr)
+      return new (place) T(std::forward<Args>(args)...);
     T counted(std::forward<Args>(args)...);
     return nullptr;
   }

@@ -10,7 +10,8 @@ namespace fla::cpu {
 
 float load_one(const TensorView& view, int64_t offset) {
   const void* place = element(view, offset);
-  if (view.dtype == DType::kFp32) return *static_cast<const float*>(place);
+  if (view.dtype == DType::kFp32)
+    return *static_cast<const float*>(place);
   const uint16_t bits = *static_cast<const uint16_t*>(place);
   return view.dtype == DType::kBf16 ? bf16_to_float(bits) : fp16_to_float(bits);
 }
@@ -32,7 +33,8 @@ void StateView::load(int64_t rows, int64_t columns, const Tile& out) const {
     if (column_stride == 1) {
       std::memcpy(to, from, static_cast<size_t>(columns) * sizeof(float));
     } else {
-      for (int64_t j = 0; j < columns; ++j) to[j] = from[j * column_stride];
+      for (int64_t j = 0; j < columns; ++j)
+        to[j] = from[j * column_stride];
     }
   }
 }
@@ -44,7 +46,8 @@ void StateView::store(int64_t rows, int64_t columns, const Tile& in) const {
     if (column_stride == 1) {
       std::memcpy(to, from, static_cast<size_t>(columns) * sizeof(float));
     } else {
-      for (int64_t j = 0; j < columns; ++j) to[j * column_stride] = from[j];
+      for (int64_t j = 0; j < columns; ++j)
+        to[j * column_stride] = from[j];
     }
   }
 }

@@ -10,7 +10,9 @@
 namespace fla::cpu {
 namespace {
 
-Decay recurrence_decay(Decay decay) { return decay == Decay::kHead ? Decay::kScalar : decay; }
+Decay recurrence_decay(Decay decay) {
+  return decay == Decay::kHead ? Decay::kScalar : decay;
+}
 
 Recurrence* make_recurrence(const Problem& p, Arena* arena) {
   const Canonical& c = p.canonical;
@@ -33,10 +35,12 @@ Recurrence* make_recurrence(const Problem& p, Arena* arena) {
     return make_value_decay_add(kernels, p.k, p.width, arena, backward);
   }
   switch (c.update) {
-    case Update::kAdd: return make_add(kernels, decay, p.k, p.width, arena, backward);
+    case Update::kAdd:
+      return make_add(kernels, decay, p.k, p.width, arena, backward);
     case Update::kDelta:
       return make_delta(kernels, decay, c.erase_undecayed, p.k, p.width, arena, backward);
-    case Update::kDplr: return make_dplr(kernels, decay, p.k, p.width, arena, backward);
+    case Update::kDplr:
+      return make_dplr(kernels, decay, p.k, p.width, arena, backward);
   }
   return nullptr;
 }
@@ -51,14 +55,17 @@ Worker::Worker(const Problem& p, Arena* arena)
   } else {
     recurrence_ = make_recurrence(p, arena);
   }
-  if (!p.backward()) return;
-  if (p.canonical.normalize) trial_ = arena->tile(p.state_rows(), p.state_columns());
+  if (!p.backward())
+    return;
+  if (p.canonical.normalize)
+    trial_ = arena->tile(p.state_rows(), p.state_columns());
   leaving_ = arena->take<Tile>(p.group);
   gradient_ = arena->take<Tile>(p.group);
   for (int64_t i = 0; i < p.group; ++i) {
     const Tile leaving = arena->tile(p.state_rows(), p.state_columns());
     const Tile gradient = arena->tile(p.state_rows(), p.state_columns());
-    if (leaving_ == nullptr) continue;  // only counting
+    if (leaving_ == nullptr)
+      continue;  // only counting
     leaving_[i] = leaving;
     gradient_[i] = gradient;
   }
@@ -87,7 +94,7 @@ void Worker::forward(const TensorSet& tensors, const Sequence& sequence, int64_t
     }
     store_state(problem_, tensors, StateSide::kFinal, sequence, head, column, state_);
   }
-  if (problem_.canonical.precondition && head % problem_.group == 0 && slab == 0) {
+  if (problem_.canonical.precondition && (head + 1) % problem_.group == 0) {
     io_.store_precondition_state();
   }
 }
@@ -108,7 +115,8 @@ void Worker::walk(const TensorSet& tensors, const Sequence& sequence, int64_t he
     in = state_;
   }
   const bool stored = out.data != nullptr;
-  if (!stored) out = state_;
+  if (!stored)
+    out = state_;
   for (int64_t row = 0; row < rows; row += problem_.chunk_rows) {
     io_.load_keys(row, std::min(problem_.chunk_rows, rows - row));
     io_.load_values();
@@ -116,7 +124,8 @@ void Worker::walk(const TensorSet& tensors, const Sequence& sequence, int64_t he
     io_.store_output();
     in = out;
   }
-  if (!stored) store_state(problem_, tensors, StateSide::kFinal, sequence, head, column, in);
+  if (!stored)
+    store_state(problem_, tensors, StateSide::kFinal, sequence, head, column, in);
 }
 
 int64_t Worker::tape_floats(const Problem& p) {
@@ -168,7 +177,8 @@ void Worker::backward(const TensorSet& tensors, const Sequence& sequence, int64_
     store_state(problem_, tensors, StateSide::kInitialGradient, sequence, first_head + i, 0,
                 gradient_[i]);
   }
-  if (problem_.canonical.precondition) io_.store_precondition_gradient();
+  if (problem_.canonical.precondition)
+    io_.store_precondition_gradient();
 }
 
 void Worker::backward_chunk(int64_t first_head, const float* tape) {

@@ -18,7 +18,8 @@ class Worker {
 
   /// o and the final state of a value head, columns of slab `slab`.
   void forward(const TensorSet& tensors, const Sequence& sequence, int64_t head, int64_t slab);
-  /// All gradients of a key head and its group of value heads. `tape` holds tape_floats() floats a chunk.
+  /// All gradients of a key head and its group of value heads. `tape` holds tape_floats() floats a
+  /// chunk.
   void backward(const TensorSet& tensors, const Sequence& sequence, int64_t key_head,
                 const ParameterSums& sums, float* tape);
 
@@ -37,7 +38,7 @@ class Worker {
   TokenWalk* walk_ = nullptr;
   Recurrence* recurrence_ = nullptr;
   Tile state_;
-  Tile trial_;              // a state advanced only for its outputs
+  Tile trial_;                // a state advanced only for its outputs
   Tile* leaving_ = nullptr;   // [group] state leaving the chunk
   Tile* gradient_ = nullptr;  // [group] its gradient
 };
