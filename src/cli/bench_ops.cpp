@@ -2,15 +2,15 @@
 // `fla bench ops`: flags in, table and files out.
 #include "perf/bench_ops.h"
 
-#include <fmt/chrono.h>
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <fstream>
 #include <iterator>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include "cli/build_info.h"
 #include "cli/command_line.h"
@@ -43,8 +43,8 @@ struct Outputs {
   bool any_on_stdout() const { return json == "-" || markdown == "-" || csv == "-"; }
 };
 
-/// Says on stderr which row is measured: a line that is rewritten on a terminal, otherwise one line a
-/// row, once two seconds have passed.
+/// Says on stderr which row is measured: a line that is rewritten on a terminal, otherwise one line
+/// a row, once two seconds have passed.
 class Progress {
  public:
   explicit Progress(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
@@ -107,7 +107,8 @@ void declare(CLI::App* app, perf::BenchOpsOptions* options, Outputs* outputs) {
   app->add_option("--threads", options->threads, "CPU threads (default: all)")
       ->check(CLI::Range(1, 4096));
   app->add_option("--cpu-target", options->cpu_target, "SIMD target of the cpu backend");
-  app->add_option("--json", outputs->json, "Results as fla.results/1 to a file, or to stdout with -");
+  app->add_option("--json", outputs->json,
+                  "Results as fla.results/1 to a file, or to stdout with -");
   app->add_option("--md", outputs->markdown, "The table as Markdown, likewise");
   app->add_option("--csv", outputs->csv, "The rows as CSV, likewise");
   app->add_flag("-q,--quiet", outputs->quiet, "No progress on stderr");
@@ -184,7 +185,8 @@ int exit_status(const perf::Results& results, const perf::BenchOpsOptions& optio
   const auto any = [&](auto test) {
     return std::any_of(results.rows.begin(), results.rows.end(), test);
   };
-  const bool every_op = std::find(options.ops.begin(), options.ops.end(), "all") != options.ops.end();
+  const bool every_op =
+      std::find(options.ops.begin(), options.ops.end(), "all") != options.ops.end();
   const auto has_status = [](perf::RowStatus status) {
     return [status](const perf::ResultRow& row) { return row.status == status; };
   };
@@ -219,7 +221,8 @@ int bench_ops(const Arguments& arguments) {
       options.varlen = {"ragged"};
     }
   }
-  for (const Status& status : {check_outputs(outputs), load_custom_shapes(&options.custom_shapes)}) {
+  for (const Status& status :
+       {check_outputs(outputs), load_custom_shapes(&options.custom_shapes)}) {
     if (!status.ok()) {
       return fail(kUsage, status.message());
     }
@@ -236,9 +239,10 @@ int bench_ops(const Arguments& arguments) {
     results.peaks = perf::measure_peaks(results.machine, results.threads);
     const perf::BenchHooks hooks = {
         .stop = [] { return interrupted != 0; },
-        .starting = [&](size_t index, size_t count, const perf::ResultRow& row) {
-          progress.say(fmt::format("[{}/{}] {}", index + 1, count, row.key()));
-        }};
+        .starting =
+            [&](size_t index, size_t count, const perf::ResultRow& row) {
+              progress.say(fmt::format("[{}/{}] {}", index + 1, count, row.key()));
+            }};
     perf::run_cells(cells.value(), options, hooks, &results);
   }
   return exit_status(results, options, save(results, outputs));

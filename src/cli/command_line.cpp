@@ -2,10 +2,10 @@
 // What every command's parsing shares.
 #include "cli/command_line.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdio>
+
+#include <fmt/format.h>
 
 #include "ops/registry.h"
 #include "perf/nearest.h"

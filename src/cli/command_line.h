@@ -2,17 +2,19 @@
 // What every command's parsing shares.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
 
 namespace fla::cli {
 
-/// Parses the arguments into the app's variables; --batch_size and --batch-size are one spelling. The
-/// exit status to leave with after -h or a mistake, which has been printed; none when parsing went well.
+/// Parses the arguments into the app's variables; --batch_size and --batch-size are one spelling.
+/// The exit status to leave with after -h or a mistake, which has been printed; none when parsing
+/// went well.
 std::optional<int> parse(CLI::App* app, const Arguments& arguments);
 
 /// Prints "fla: <message>" to stderr and returns `status`.

@@ -32,8 +32,8 @@ int dispatch(const Arguments& arguments) {
   if (arguments[0] == "--version") {
     return version();
   }
-  const std::string two_words =
-      arguments.size() > 1 ? arguments[0] + ' ' + arguments[1] : arguments[0];
+  const bool has_second = arguments.size() > 1 && !arguments[1].starts_with('-');
+  const std::string two_words = has_second ? arguments[0] + ' ' + arguments[1] : arguments[0];
   std::vector<std::string> names;
   for (const Command& command : kCommands) {
     if (command.name == arguments[0]) {
@@ -44,8 +44,7 @@ int dispatch(const Arguments& arguments) {
     }
     names.emplace_back(command.name);
   }
-  const bool bench = arguments[0] == "bench";
-  return fail(kUsage, perf::unknown_name("command", bench ? two_words : arguments[0], names));
+  return fail(kUsage, perf::unknown_name("command", two_words, names));
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // `fla ops`: what the registry holds.
 #include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
@@ -101,8 +100,7 @@ int ops(const Arguments& arguments) {
   if (limits && (list || !json.empty())) {
     return fail(kUsage, "--limits goes with neither --list nor --json");
   }
-  const bool shown =
-      json == "-" || print(limits ? fla::ops::limits_markdown() : list_text());
+  const bool shown = json == "-" || print(limits ? fla::ops::limits_markdown() : list_text());
   const int written = json.empty() ? static_cast<int>(kDone) : write_json(json);
   return shown ? written : fail(kWorkload, "cannot write to stdout");
 }

@@ -21,8 +21,8 @@ int version() {
       "compiler            {}\n"
       "SIMD targets        {}\n"
       "CUDA architectures  {}\n",
-      kVersion, kCommit, kDirty ? " (dirty)" : "", kCompiler,
-      fmt::join(ops::cpu_targets(), " "), kCudaArchitectures);
+      kVersion, kCommit, kDirty ? " (dirty)" : "", kCompiler, fmt::join(ops::cpu_targets(), " "),
+      kCudaArchitectures);
   return print(text) ? kDone : kWorkload;
 }
 

@@ -2,10 +2,10 @@
 // One benchmark cell made runnable.
 #include "perf/bench_call.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "perf/varlen.h"
 
@@ -115,7 +115,8 @@ Result<BenchCall> BenchCall::make(const Cell& cell, const Context& context) {
   const size_t rounded = (call.workspace_bytes_ / kAlignment + 1) * kAlignment;
   call.workspace_.reset(std::aligned_alloc(kAlignment, rounded));
   if (call.workspace_ == nullptr) {
-    return Status(Code::kUnsupported, fmt::format("no memory for a workspace of {} bytes", rounded));
+    return Status(Code::kUnsupported,
+                  fmt::format("no memory for a workspace of {} bytes", rounded));
   }
   return call;
 }

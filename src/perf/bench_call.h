@@ -40,8 +40,8 @@ struct Cell {
   OpDesc desc(Pass pass) const;
 };
 
-/// A small cell of the same operator, flags and dtype: at most 2 heads, 2 rows of 81 tokens (a chunk and
-/// a tail), K, V and M up to 128, the ratio HV / H kept.
+/// A small cell of the same operator, flags and dtype: at most 2 heads, 2 rows of 81 tokens (a
+/// chunk and a tail), K, V and M up to 128, the ratio HV / H kept.
 Cell twin_of(const Cell& cell);
 
 /// A cell's plans, and the scratch memory that they share.
@@ -50,15 +50,15 @@ class BenchCall {
   /// Errors: whatever make_plan answers.
   static Result<BenchCall> make(const Cell& cell, const Context& context);
 
-  /// Fresh tensors for one call, a function of the seed: inputs, outputs, and in decode one state that is
-  /// read and written in place.
+  /// Fresh tensors for one call, a function of the seed: inputs, outputs, and in decode one state
+  /// that is read and written in place.
   Result<ops::CallTensors> tensors(uint64_t seed, bool twin) const;
 
   /// Runs the plans of the mode in order.
   Status run(const TensorSet& tensors) const;
 
-  /// What one call touches: every tensor once (tensors() of decode allocates a second state that it does
-  /// not use) and the workspace.
+  /// What one call touches: every tensor once (tensors() of decode allocates a second state that it
+  /// does not use) and the workspace.
   int64_t peak_bytes(const ops::CallTensors& call) const;
   std::string name() const;
   const Cell& cell() const { return cell_; }

@@ -2,13 +2,13 @@
 // `fla bench ops`: options to cells, cells to result rows.
 #include "perf/bench_ops.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <iterator>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "ops/targets.h"
 #include "perf/measure.h"
@@ -19,7 +19,9 @@
 namespace fla::perf {
 namespace {
 
-Status invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
+Status invalid(std::string message) {
+  return {Code::kInvalidArgument, std::move(message)};
+}
 
 /// The values of the names in a table of (name, value) pairs.
 template <class T>
@@ -51,9 +53,8 @@ Result<std::vector<Mode>> choose_modes(const BenchOpsOptions& options) {
 }
 
 Result<std::vector<DType>> choose_dtypes(const BenchOpsOptions& options) {
-  return choose<DType>(
-      "dtype", options.dtypes,
-      {{"bf16", DType::kBf16}, {"fp16", DType::kFp16}, {"fp32", DType::kFp32}});
+  return choose<DType>("dtype", options.dtypes,
+                       {{"bf16", DType::kBf16}, {"fp16", DType::kFp16}, {"fp32", DType::kFp32}});
 }
 
 Result<std::vector<Backend>> choose_backends(const BenchOpsOptions& options) {
@@ -99,8 +100,7 @@ Result<std::vector<std::string>> choose_coverage(const BenchOpsOptions& options)
   for (const std::string& set : varlen_sets()) {
     table.emplace_back(set, set);
   }
-  Result<std::vector<std::string>> sets =
-      choose<std::string>("varlen set", options.varlen, table);
+  Result<std::vector<std::string>> sets = choose<std::string>("varlen set", options.varlen, table);
   if (sets.ok()) {
     sets.value().insert(sets.value().begin(), std::string());
   }
@@ -150,8 +150,7 @@ Result<std::vector<OpChoice>> choose_ops(const BenchOpsOptions& options) {
     }
     const ops::Named& named = found.value();
     const bool by_registry_name = name == named.row->name;
-    choices.push_back({named.row,
-                       by_registry_name ? name : std::string(named.canonical_name),
+    choices.push_back({named.row, by_registry_name ? name : std::string(named.canonical_name),
                        by_registry_name, named.form});
   }
   if (choices.empty()) {
@@ -350,9 +349,7 @@ class Bench {
     const uint64_t digest = in_place ? 0 : digest_outputs(call.row(), sets[0].tensors);
     const Measured measured = {
         .call =
-            [&](int64_t i) {
-              return call.run(sets[static_cast<size_t>(i) % sets.size()].tensors);
-            },
+            [&](int64_t i) { return call.run(sets[static_cast<size_t>(i) % sets.size()].tensors); },
         .before = [&] { flush_.run(); },
         .stop = hooks_.stop};
     const Result<Timings> timings = measure(measured, policy(), steady_seconds);
@@ -396,8 +393,8 @@ Result<std::vector<Cell>> plan_cells(const BenchOpsOptions& options) {
   const Result<std::vector<std::string>> coverage = choose_coverage(options);
   const Result<std::vector<Shape>> shapes = choose_shapes(options);
   const Status target = check_cpu_target(options);
-  for (const Status* status : {&ops.status(), &modes.status(), &dtypes.status(),
-                               &backends.status(), &coverage.status(), &shapes.status(), &target}) {
+  for (const Status* status : {&ops.status(), &modes.status(), &dtypes.status(), &backends.status(),
+                               &coverage.status(), &shapes.status(), &target}) {
     if (!status->ok()) {
       return *status;
     }

@@ -17,10 +17,10 @@ struct BenchOpsOptions {
   std::vector<std::string> ops;  // benchmark or registry names, or "all"
   std::vector<std::string> modes = {"fwd", "fwdbwd"};
   std::vector<std::string> dtypes = {"bf16"};
-  std::vector<std::string> shapes;  // names; none: the default ones
-  std::string custom_shapes;        // JSON text
-  std::vector<std::string> varlen;  // sets, beside the dense rows
-  std::string device = "auto";      // where: cpu, cuda, auto
+  std::vector<std::string> shapes;    // names; none: the default ones
+  std::string custom_shapes;          // JSON text
+  std::vector<std::string> varlen;    // sets, beside the dense rows
+  std::string device = "auto";        // where: cpu, cuda, auto
   std::vector<std::string> backends;  // who: ref, cpu, cuda; none: the device's own
   uint64_t seed = 20250603;
   int64_t rounds = 6;
@@ -30,17 +30,18 @@ struct BenchOpsOptions {
   std::string cpu_target;
 };
 
-/// Every cell that the options ask for, in the order op, dtype, shape, coverage, mode, backend. Errors:
-/// kInvalidArgument naming the nearest valid names, kNoDevice where a GPU is asked for and none is there.
+/// Every cell that the options ask for, in the order op, dtype, shape, coverage, mode, backend.
+/// Errors: kInvalidArgument naming the nearest valid names, kNoDevice where a GPU is asked for and
+/// none is there.
 Result<std::vector<Cell>> plan_cells(const BenchOpsOptions& options);
 
 struct BenchHooks {
-  std::function<bool()> stop;                                      // asked often; true ends the run
+  std::function<bool()> stop;  // asked often; true ends the run
   std::function<void(size_t index, size_t count, const ResultRow& row)> starting;
 };
 
-/// Checks and measures the cells one after another and appends a row for each to results->rows; after a
-/// stop the rest follow as skipped.
+/// Checks and measures the cells one after another and appends a row for each to results->rows;
+/// after a stop the rest follow as skipped.
 void run_cells(const std::vector<Cell>& cells, const BenchOpsOptions& options,
                const BenchHooks& hooks, Results* results);
 

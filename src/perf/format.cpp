@@ -2,11 +2,11 @@
 // Numbers and tables as people read them.
 #include "perf/format.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace fla::perf {
 
@@ -49,7 +49,8 @@ std::string mib(std::optional<int64_t> bytes) {
   return bytes ? fmt::format("{:.1f}", static_cast<double>(*bytes) / (1 << 20)) : "-";
 }
 
-std::string align(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& left) {
+std::string align(const std::vector<std::vector<std::string>>& rows,
+                  const std::vector<bool>& left) {
   std::vector<size_t> widths(left.size());
   for (const auto& row : rows) {
     for (size_t c = 0; c < row.size(); ++c) {

@@ -20,7 +20,8 @@ std::string percent(std::optional<double> fraction);
 /// Bytes in MiB: "12.3".
 std::string mib(std::optional<int64_t> bytes);
 
-/// Columns padded to equal width, two spaces apart, left-aligned where `left[c]`; ends with a newline.
+/// Columns padded to equal width, two spaces apart, left-aligned where `left[c]`; ends with a
+/// newline.
 std::string align(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& left);
 /// The same cells as a Markdown table; the first row is the head.
 std::string markdown(const std::vector<std::vector<std::string>>& rows);

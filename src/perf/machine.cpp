@@ -2,15 +2,15 @@
 // What is known about the machine that measures, read from Linux's /proc and /sys.
 #include "perf/machine.h"
 
-#include <fmt/format.h>
-#include <omp.h>
-
 #include <charconv>
 #include <fstream>
 #include <iterator>
 #include <set>
 #include <sstream>
 #include <utility>
+
+#include <fmt/format.h>
+#include <omp.h>
 
 namespace fla::perf {
 namespace {

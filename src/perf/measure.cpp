@@ -12,8 +12,8 @@
 namespace fla::perf {
 namespace {
 
-constexpr size_t kWindow = 3;           // calls of a warm-up window
-constexpr double kAgreement = 0.02;     // of three window medians
+constexpr size_t kWindow = 3;        // calls of a warm-up window
+constexpr double kAgreement = 0.02;  // of three window medians
 constexpr int64_t kMaxWarmupCalls = 1000;
 constexpr size_t kFewSamples = 30;
 

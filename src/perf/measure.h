@@ -17,8 +17,8 @@ using Clock = std::function<double()>;
 double steady_seconds();
 
 struct MeasurePolicy {
-  int64_t rounds = 6;             // blocks; the fewest for a 95 % interval of block medians
-  double budget_s = 5;            // of everything: warm-up, cache flushes, samples
+  int64_t rounds = 6;   // blocks; the fewest for a 95 % interval of block medians
+  double budget_s = 5;  // of everything: warm-up, cache flushes, samples
   double min_warmup_s = 0.05;
   double max_warmup_s = 0.5;
   int64_t max_block_samples = 4000;
@@ -26,9 +26,9 @@ struct MeasurePolicy {
 
 /// The hooks of one measurement. `call` gets a running number, to take its input set from.
 struct Measured {
-  std::function<Status(int64_t)> call;   // the timed span, nothing else
-  std::function<void()> before;          // outside the span: flushes the cache
-  std::function<bool()> stop;            // asked between samples; true ends the measurement
+  std::function<Status(int64_t)> call;  // the timed span, nothing else
+  std::function<void()> before;         // outside the span: flushes the cache
+  std::function<bool()> stop;           // asked between samples; true ends the measurement
 };
 
 struct Timings {
@@ -37,13 +37,13 @@ struct Timings {
   bool interrupted = false;
 };
 
-/// Runs the call under the policy. One sample at least, unless interrupted or the call fails; then at
-/// most `rounds` blocks, and no block starts once the budget is spent. Ends also under a clock that
-/// stands still. Errors: the first Status of `call` that is not ok.
+/// Runs the call under the policy. One sample at least, unless interrupted or the call fails; then
+/// at most `rounds` blocks, and no block starts once the budget is spent. Ends also under a clock
+/// that stands still. Errors: the first Status of `call` that is not ok.
 Result<Timings> measure(const Measured& measured, const MeasurePolicy& policy, const Clock& clock);
 
-/// Writes the median and interval of the timings to `row`, with the flags "not steady" and "few samples",
-/// and the reason of what stays undefined.
+/// Writes the median and interval of the timings to `row`, with the flags "not steady" and "few
+/// samples", and the reason of what stays undefined.
 void summarize(const Timings& timings, ResultRow* row);
 
 /// Memory whose writing evicts everything else from the caches.

@@ -2,12 +2,24 @@
 // "Did you mean": the valid names nearest to a mistyped one.
 #include "perf/nearest.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
+#include <tuple>
+
+#include <fmt/format.h>
 
 namespace fla::perf {
+namespace {
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return lower;
+}
+
+}  // namespace
 
 size_t edit_distance(std::string_view a, std::string_view b) {
   const size_t width = b.size() + 1;
@@ -31,14 +43,16 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::vector<std::string> nearest(std::string_view name, const std::vector<std::string>& names,
                                  size_t count) {
-  std::vector<std::pair<size_t, size_t>> ranked;  // distance, index
+  name = name.substr(0, 64);
+  std::vector<std::tuple<size_t, size_t, size_t>> ranked;  // distance of letters, with case, index
   for (size_t i = 0; i < names.size(); ++i) {
-    ranked.emplace_back(edit_distance(name.substr(0, 64), names[i]), i);
+    ranked.emplace_back(edit_distance(lower_case(name), lower_case(names[i])),
+                        edit_distance(name, names[i]), i);
   }
   std::sort(ranked.begin(), ranked.end());
   std::vector<std::string> result;
   for (size_t i = 0; i < std::min(count, ranked.size()); ++i) {
-    result.push_back(names[ranked[i].second]);
+    result.push_back(names[std::get<2>(ranked[i])]);
   }
   return result;
 }

@@ -11,7 +11,8 @@ namespace fla::perf {
 /// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
 size_t edit_distance(std::string_view a, std::string_view b);
 
-/// At most `count` of `names`, nearest first, ties in their given order.
+/// At most `count` of `names`, nearest first; upper and lower case differ least, ties stay in
+/// order.
 std::vector<std::string> nearest(std::string_view name, const std::vector<std::string>& names,
                                  size_t count = 3);
 

@@ -2,14 +2,14 @@
 // Measured ceilings of the machine.
 #include "perf/peak.h"
 
-#include <cblas.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <vector>
+
+#include <cblas.h>
 
 namespace fla::perf {
 namespace {
@@ -68,8 +68,8 @@ double product_flops_per_s(int threads) {
   }
   openblas_set_num_threads(threads);
   const double seconds = best_seconds(5, [&] {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, kSize, kSize, kSize, 1.0F, a.data(), kSize,
-                b.data(), kSize, 0.0F, c.data(), kSize);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, kSize, kSize, kSize, 1.0F, a.data(),
+                kSize, b.data(), kSize, 0.0F, c.data(), kSize);
   });
   return 2.0 * kSize * kSize * kSize / seconds;
 }

@@ -2,10 +2,10 @@
 // Results as table, Markdown, CSV and JSON.
 #include "perf/results.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "perf/format.h"
@@ -28,7 +28,9 @@ Json or_null(const T& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+Json text_or_null(const std::string& text) {
+  return text.empty() ? Json(nullptr) : Json(text);
+}
 
 Json interval(const std::optional<std::pair<double, double>>& pair) {
   if (!pair || !std::isfinite(pair->first) || !std::isfinite(pair->second)) {
@@ -38,9 +40,12 @@ Json interval(const std::optional<std::pair<double, double>>& pair) {
 }
 
 Json block_json(const Block& block) {
-  return {{"round", block.round},          {"median_s", number(block.median_s)},
-          {"q1_s", number(block.q1_s)},    {"q3_s", number(block.q3_s)},
-          {"min_s", number(block.min_s)},  {"p95_s", number(block.p95_s)},
+  return {{"round", block.round},
+          {"median_s", number(block.median_s)},
+          {"q1_s", number(block.q1_s)},
+          {"q3_s", number(block.q3_s)},
+          {"min_s", number(block.min_s)},
+          {"p95_s", number(block.p95_s)},
           {"n", block.n}};
 }
 
@@ -75,8 +80,9 @@ Json null_reasons_json(const ResultRow& row, const Peaks& peaks, const Json& jso
                           "compute_fraction", "peak_bytes"}) {
     note(key, json.at(key));
   }
-  for (const auto& [group, key] : {std::pair("model", "floor_s"), std::pair("model", "x_over_floor"),
-                                   std::pair("accuracy", "rel_l2")}) {
+  for (const auto& [group, key] :
+       {std::pair("model", "floor_s"), std::pair("model", "x_over_floor"),
+        std::pair("accuracy", "rel_l2")}) {
     note(fmt::format("{}.{}", group, key), json.at(group).at(key));
   }
   return reasons;
@@ -182,8 +188,8 @@ std::string ResultRow::key() const {
 Derived derive(const ResultRow& row, const Peaks& peaks) {
   Derived derived;
   if (peaks.copy_bytes_per_s && peaks.flops_per_s) {
-    derived.floor_s = defined(std::max(row.min_bytes / *peaks.copy_bytes_per_s,
-                                       row.flops / *peaks.flops_per_s));
+    derived.floor_s =
+        defined(std::max(row.min_bytes / *peaks.copy_bytes_per_s, row.flops / *peaks.flops_per_s));
   }
   if (row.median_s) {
     const double seconds = *row.median_s;
@@ -224,10 +230,10 @@ std::vector<std::vector<std::string>> table_cells(const Results& results) {
     const std::string shape =
         row.coverage == "dense" ? row.shape
                                 : row.shape + ' ' + row.coverage.substr(row.coverage.find(':') + 1);
-    const std::string range =
-        row.ci95_s ? fmt::format("[{}, {}]", significant(row.ci95_s->first * 1e3, 4),
-                                 significant(row.ci95_s->second * 1e3, 4))
-                   : "-";
+    const std::string range = row.ci95_s
+                                  ? fmt::format("[{}, {}]", significant(row.ci95_s->first * 1e3, 4),
+                                                significant(row.ci95_s->second * 1e3, 4))
+                                  : "-";
     std::vector<std::string> flags = row.flags;
     if (row.status != RowStatus::kOk) {
       flags.insert(flags.begin(), std::string(row_status_name(row.status)));

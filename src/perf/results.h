@@ -71,7 +71,8 @@ struct ResultRow {
   std::string key() const;
 };
 
-/// Figures that follow from a row and the ceilings; none where undefined (division by zero included).
+/// Figures that follow from a row and the ceilings; none where undefined (division by zero
+/// included).
 struct Derived {
   std::optional<double> tokens_per_s;
   std::optional<double> bandwidth_fraction;  // min_bytes over time, of the measured copy
@@ -108,8 +109,8 @@ std::string to_csv(const Results& results);
 /// Strict JSON, schema fla.results/1: an undefined value is null and the row says why.
 std::string to_json(const Results& results);
 
-/// Reads fla.results/1. Unknown keys are ignored. Errors: kIo for text that is not such a document or
-/// carries a newer major version.
+/// Reads fla.results/1. Unknown keys are ignored. Errors: kIo for text that is not such a document
+/// or carries a newer major version.
 Result<Results> read_results(std::string_view text);
 
 }  // namespace fla::perf

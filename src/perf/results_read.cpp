@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Reader of fla.results/1.
-#include <fmt/format.h>
-
 #include <array>
 #include <charconv>
+
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "perf/results.h"
@@ -16,7 +16,9 @@ using Json = nlohmann::json;
 constexpr std::string_view kSchema = "fla.results/";
 constexpr int kMajor = 1;
 
-Status unreadable(std::string message) { return {Code::kIo, std::move(message)}; }
+Status unreadable(std::string message) {
+  return {Code::kIo, std::move(message)};
+}
 
 /// Typed look-ups that remember the first thing that was wrong instead of throwing.
 class Reader {
@@ -34,7 +36,8 @@ class Reader {
     return value.is_string() ? value.get<std::string>() : std::string();
   }
   bool boolean(const Json& parent, const char* key) {
-    const Json& value = member(parent, key, "a boolean", [](const Json& j) { return j.is_boolean(); });
+    const Json& value =
+        member(parent, key, "a boolean", [](const Json& j) { return j.is_boolean(); });
     return value.is_boolean() && value.get<bool>();
   }
   int64_t integer(const Json& parent, const char* key) {
@@ -137,8 +140,8 @@ void read_interval(Reader* reader, const Json& json, ResultRow* row) {
 
 void read_status(Reader* reader, const Json& json, ResultRow* row) {
   const std::string name = reader->text(json, "status");
-  for (RowStatus status : {RowStatus::kOk, RowStatus::kFailed, RowStatus::kSkipped,
-                           RowStatus::kUnavailable}) {
+  for (RowStatus status :
+       {RowStatus::kOk, RowStatus::kFailed, RowStatus::kSkipped, RowStatus::kUnavailable}) {
     if (row_status_name(status) == name) {
       row->status = status;
       return;
@@ -207,9 +210,8 @@ Status check_schema(const Json& document) {
                                   kSchema, kMajor));
   }
   if (major > kMajor) {
-    return unreadable(
-        fmt::format("results: schema version {} is newer than {}, which this fla reads", major,
-                    kMajor));
+    return unreadable(fmt::format(
+        "results: schema version {} is newer than {}, which this fla reads", major, kMajor));
   }
   return {};
 }
@@ -217,8 +219,7 @@ Status check_schema(const Json& document) {
 }  // namespace
 
 Result<Results> read_results(std::string_view text) {
-  const Json document =
-      Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  const Json document = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   if (document.is_discarded() || !document.is_object()) {
     return unreadable("results: not a JSON object");
   }

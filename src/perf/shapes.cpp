@@ -2,12 +2,12 @@
 // Named benchmark shapes and the parser of --custom-shapes.
 #include "perf/shapes.h"
 
-#include <fmt/format.h>
-
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "perf/nearest.h"
 
@@ -30,7 +30,9 @@ Shape make_decode_shape(int64_t B, int64_t H, int64_t D) {
   return shape;
 }
 
-Status invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
+Status invalid(std::string message) {
+  return {Code::kInvalidArgument, std::move(message)};
+}
 
 using Axes = std::map<std::string, int64_t>;
 
@@ -51,16 +53,16 @@ Result<Axes> read_axes(const std::string& name, const nlohmann::json& object) {
   for (const auto& [axis, value] : object.items()) {
     const auto& names = axis_names();
     if (std::find(names.begin(), names.end(), axis) == names.end()) {
-      return invalid(
-          fmt::format("custom shape '{}': {}", name, unknown_name("axis", axis, names)));
+      return invalid(fmt::format("custom shape '{}': {}", name, unknown_name("axis", axis, names)));
     }
     const int64_t least = axis == "T" ? 0 : 1;
     if (!value.is_number_integer() || value.is_number_float() ||
         (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(kMaxAxis)) ||
         value.get<int64_t>() < least || value.get<int64_t>() > kMaxAxis) {
-      return invalid(fmt::format("custom shape '{}': {} must be an integer from {} to {}, got {}",
-                                 name, axis, least, kMaxAxis, value.dump(-1, ' ', true,
-                                 nlohmann::json::error_handler_t::replace).substr(0, 40)));
+      return invalid(fmt::format(
+          "custom shape '{}': {} must be an integer from {} to {}, got {}", name, axis, least,
+          kMaxAxis,
+          value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).substr(0, 40)));
     }
     axes[axis] = value.get<int64_t>();
   }
@@ -111,8 +113,8 @@ Result<Shape> read_shape(const std::string& name, const nlohmann::json& object) 
                                shape.HV, shape.H));
   }
   const double widest = static_cast<double>(std::max({shape.K, shape.V, shape.M}));
-  if (static_cast<double>(shape.B) * static_cast<double>(shape.T) *
-          static_cast<double>(shape.HV) * widest >
+  if (static_cast<double>(shape.B) * static_cast<double>(shape.T) * static_cast<double>(shape.HV) *
+          widest >
       kMaxElements) {
     return invalid(fmt::format("custom shape '{}': a tensor would pass 2^46 elements", name));
   }
@@ -145,10 +147,10 @@ class RepeatedKeys {
 
 const std::vector<Shape>& named_shapes() {
   static const std::vector<Shape> shapes = {
-      make_shape(1, 2048, 8, 128),   make_shape(4, 512, 8, 128),    make_shape(1, 1024, 8, 64),
-      make_shape(1, 8192, 96, 128),  make_shape(2, 16384, 16, 128), make_shape(4, 2048, 16, 128),
-      make_shape(4, 4096, 64, 128),  make_shape(8, 2048, 32, 256),  make_shape(8, 1024, 8, 64),
-      make_decode_shape(32, 8, 128), make_decode_shape(1, 32, 128), make_decode_shape(32, 32, 128),
+      make_shape(1, 2048, 8, 128),    make_shape(4, 512, 8, 128),    make_shape(1, 1024, 8, 64),
+      make_shape(1, 8192, 96, 128),   make_shape(2, 16384, 16, 128), make_shape(4, 2048, 16, 128),
+      make_shape(4, 4096, 64, 128),   make_shape(8, 2048, 32, 256),  make_shape(8, 1024, 8, 64),
+      make_decode_shape(32, 8, 128),  make_decode_shape(1, 32, 128), make_decode_shape(32, 32, 128),
       make_decode_shape(256, 32, 128)};
   return shapes;
 }
@@ -182,7 +184,8 @@ Result<std::vector<Shape>> parse_custom_shapes(std::string_view text) {
                    R"({"mine": {"B": 1, "T": 512, "H": 4, "D": 64}})");
   }
   if (keys.repeated()) {
-    return invalid(fmt::format("custom shapes: '{}' appears twice", keys.repeated()->substr(0, 64)));
+    return invalid(
+        fmt::format("custom shapes: '{}' appears twice", keys.repeated()->substr(0, 64)));
   }
   if (parsed.empty()) {
     return invalid("custom shapes hold no shape");

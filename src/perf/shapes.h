@@ -31,10 +31,10 @@ std::vector<Shape> default_shapes(bool cuda, bool decode);
 /// The shape of that name. Unknown: kInvalidArgument with the nearest names.
 Result<Shape> find_shape(std::string_view name);
 
-/// Parses {"name": {"B": 2, "T": 4096, "H": 32, "D": 128}, ...}. Axes: B (default 1), T (default 1),
-/// H, HV (default H), D (K and V at once), K, V, Dv (another spelling of V), M. Errors:
-/// kInvalidArgument for text that is not JSON, unknown or repeated axes, values that are not integers in
-/// range.
+/// Parses {"name": {"B": 2, "T": 4096, "H": 32, "D": 128}, ...}. Axes: B (default 1), T (default
+/// 1), H, HV (default H), D (K and V at once), K, V, Dv (another spelling of V), M. Errors:
+/// kInvalidArgument for text that is not JSON, unknown or repeated axes, values that are not
+/// integers in range.
 Result<std::vector<Shape>> parse_custom_shapes(std::string_view text);
 
 }  // namespace fla::perf

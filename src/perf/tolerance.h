@@ -10,9 +10,9 @@
 namespace fla::perf {
 
 /// Bound on Comparison::rms_relative of a tensor that operator `op` (a registry name) writes: of an
-/// output (kO, final states) or, with `is_gradient`, of the gradient of `slot`. `dtype` is desc.dtype.
-/// Values: fp16 as in math.md 9; bf16 the same, but never under what rounding to bf16 itself costs;
-/// fp32 2e-5 for outputs and 1e-4 for gradients.
+/// output (kO, final states) or, with `is_gradient`, of the gradient of `slot`. `dtype` is
+/// desc.dtype. Values: fp16 as in math.md 9; bf16 the same, but never under what rounding to bf16
+/// itself costs; fp32 2e-5 for outputs and 1e-4 for gradients.
 double tolerance(std::string_view op, Slot slot, bool is_gradient, DType dtype);
 
 /// How far an output lies from its reference.

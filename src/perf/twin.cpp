@@ -2,9 +2,9 @@
 // The check before a row is timed.
 #include "perf/twin.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "perf/tolerance.h"
 
@@ -26,8 +26,8 @@ void check_tensor(const Cell& cell, Slot slot, bool is_gradient, const std::stri
   const std::string found = comparison.has_nan
                                 ? "not finite where the reference is, or the other way round"
                                 : fmt::format("error {:.2g}", comparison.rms_relative);
-  check->wrong += fmt::format("{}{}: {}, bound {:.2g}", check->wrong.empty() ? "" : "; ", name,
-                              found, bound);
+  check->wrong +=
+      fmt::format("{}{}: {}, bound {:.2g}", check->wrong.empty() ? "" : "; ", name, found, bound);
 }
 
 }  // namespace

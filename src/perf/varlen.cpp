@@ -2,11 +2,11 @@
 // Packed batches of the benchmark.
 #include "perf/varlen.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <set>
+
+#include <fmt/format.h>
 
 #include "core/philox.h"
 #include "perf/nearest.h"
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kSequences = 16;
 constexpr int64_t kChunk = 64;
-constexpr int64_t kShortest = 16;    // of "upstream"
+constexpr int64_t kShortest = 16;       // of "upstream"
 constexpr uint64_t kStream = 0x6c656e;  // apart from the streams that draw tensors
 
 /// Uniform integers in [low, high], one after another.
@@ -52,7 +52,8 @@ std::vector<int64_t> share(int64_t total, const std::vector<double>& weights) {
   for (size_t i = 0; i < weights.size(); ++i) {
     reached += weights[i];
     const int64_t left = static_cast<int64_t>(weights.size() - 1 - i);
-    const int64_t end = static_cast<int64_t>(std::llround(static_cast<double>(total) * reached / sum));
+    const int64_t end =
+        static_cast<int64_t>(std::llround(static_cast<double>(total) * reached / sum));
     offsets.push_back(std::clamp(end, offsets.back() + 1, total - left));
   }
   return offsets;

@@ -14,8 +14,9 @@ namespace fla::perf {
 /// "uniform", "ragged", "zipf", "one_long", "tiny", "upstream".
 const std::vector<std::string>& varlen_sets();
 
-/// Offsets [N+1] of a set that packs `total` tokens: the first is 0, the last `total`, no sequence is
-/// empty unless total is 0. A function of the arguments alone. Errors: kInvalidArgument for an unknown set.
+/// Offsets [N+1] of a set that packs `total` tokens: the first is 0, the last `total`, no sequence
+/// is empty unless total is 0. A function of the arguments alone. Errors: kInvalidArgument for an
+/// unknown set.
 ///   uniform   16 equal sequences           ragged    random cuts
 ///   zipf      lengths proportional to 1/i^1.1
 ///   one_long  one of three quarters, the rest short

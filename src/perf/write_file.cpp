@@ -2,13 +2,13 @@
 // Files that appear whole or not at all.
 #include "perf/write_file.h"
 
+#include <cerrno>
+#include <cstring>
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 
 namespace fla::perf {
 namespace {

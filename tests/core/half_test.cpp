@@ -2,12 +2,12 @@
 // bf16 and fp16 conversions against every 16-bit pattern and against an independent rounding.
 #include "core/half.h"
 
-#include <gtest/gtest.h>
-
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+
+#include <gtest/gtest.h>
 
 #include "core/philox.h"
 
@@ -27,12 +27,14 @@ constexpr Format kFp16 = {10, 15, -14};
 
 /// Round to nearest even by arithmetic on the value, with no use of its bits.
 double nearest(double value, const Format& format) {
-  if (value == 0.0 || !std::isfinite(value)) return value;
+  if (value == 0.0 || !std::isfinite(value))
+    return value;
   const int exponent = std::max(std::ilogb(value), format.min_exponent);
   const double unit = std::ldexp(1.0, exponent - format.mantissa_bits);
   const double rounded = std::nearbyint(value / unit) * unit;
   const double limit = std::ldexp(1.0, format.max_exponent + 1);
-  return std::abs(rounded) >= limit ? std::copysign(std::numeric_limits<double>::infinity(), value) : rounded;
+  return std::abs(rounded) >= limit ? std::copysign(std::numeric_limits<double>::infinity(), value)
+                                    : rounded;
 }
 
 /// The value of a bit pattern, from the definition of the format.
@@ -45,11 +47,14 @@ double value_of(uint32_t bits, const Format& format) {
   if (field == (1U << exponent_bits) - 1) {
     return mantissa == 0.0 ? sign * std::numeric_limits<double>::infinity() : std::nan("");
   }
-  if (field == 0) return sign * std::ldexp(mantissa * unit, format.min_exponent);
+  if (field == 0)
+    return sign * std::ldexp(mantissa * unit, format.min_exponent);
   return sign * std::ldexp(1.0 + mantissa * unit, static_cast<int>(field) - format.max_exponent);
 }
 
-bool same(double a, double b) { return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b); }
+bool same(double a, double b) {
+  return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b);
+}
 
 TEST(Bf16, EveryPatternHasItsValueAndRoundTrips) {
   for (uint32_t bits = 0; bits < kPatterns; ++bits) {
@@ -77,13 +82,14 @@ TEST(Fp16, EveryPatternHasItsValueAndRoundTrips) {
   }
 }
 
-/// Calls `check` with floats of every exponent: ties between 16-bit neighbours, their neighbours, random mantissas.
+/// Calls `check` with floats of every exponent: ties between 16-bit neighbours, their neighbours,
+/// random mantissas.
 template <class Check>
 void for_many_floats(Check check) {
   const Philox random(1, 2);
   for (uint32_t high = 0; high < kPatterns; ++high) {
-    for (uint32_t low : {0x0000U, 0x0001U, 0x0fffU, 0x1000U, 0x1001U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU,
-                         random.block(high)[0] & 0xffffU}) {
+    for (uint32_t low : {0x0000U, 0x0001U, 0x0fffU, 0x1000U, 0x1001U, 0x7fffU, 0x8000U, 0x8001U,
+                         0xffffU, random.block(high)[0] & 0xffffU}) {
       check(std::bit_cast<float>(high << 16 | low));
     }
   }

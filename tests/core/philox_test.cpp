@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Philox4x32-10 against the known answers that Random123 publishes (kat_vectors), and the draws built on it.
+// Philox4x32-10 against the known answers that Random123 publishes (kat_vectors), and the draws
+// built on it.
 #include "core/philox.h"
-
-#include <gtest/gtest.h>
 
 #include <array>
 #include <cstdint>
+
+#include <gtest/gtest.h>
 
 namespace fla {
 namespace {
@@ -15,7 +16,8 @@ using Block = std::array<uint32_t, 4>;
 TEST(Philox, MatchesRandom123KnownAnswers) {
   EXPECT_EQ(Philox(0, 0).block(0), (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   const uint64_t ones = ~uint64_t{0};
-  EXPECT_EQ(Philox(ones, ones).block(ones), (Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(Philox(ones, ones).block(ones),
+            (Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   // Counter and key are digits of pi, least significant word first.
   EXPECT_EQ(Philox(0x299f31d0a4093822, 0x0370734413198a2e).block(0x85a308d3243f6a88),
             (Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));

@@ -2,11 +2,11 @@
 // Status and Result.
 #include "fla/status.h"
 
-#include <gtest/gtest.h>
-
 #include <memory>
 #include <set>
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace fla {
 namespace {

@@ -2,10 +2,10 @@
 // DType names and sizes, contiguous views, slot sets.
 #include "fla/tensor.h"
 
-#include <gtest/gtest.h>
-
 #include <set>
 #include <string_view>
+
+#include <gtest/gtest.h>
 
 #include "fla/op.h"
 
@@ -17,12 +17,14 @@ constexpr DType kDTypes[] = {DType::kBf16,  DType::kFp16,  DType::kFp32, DType::
 
 TEST(DType, NamesAreStable) {
   constexpr std::string_view kNames[] = {"bf16", "fp16", "fp32", "fp64", "int32", "int64", "uint8"};
-  for (size_t i = 0; i < std::size(kDTypes); ++i) EXPECT_EQ(dtype_name(kDTypes[i]), kNames[i]);
+  for (size_t i = 0; i < std::size(kDTypes); ++i)
+    EXPECT_EQ(dtype_name(kDTypes[i]), kNames[i]);
 }
 
 TEST(DType, SizesAreThoseOfTheElements) {
   constexpr size_t kBytes[] = {2, 2, 4, 8, 4, 8, 1};
-  for (size_t i = 0; i < std::size(kDTypes); ++i) EXPECT_EQ(dtype_bytes(kDTypes[i]), kBytes[i]);
+  for (size_t i = 0; i < std::size(kDTypes); ++i)
+    EXPECT_EQ(dtype_bytes(kDTypes[i]), kBytes[i]);
 }
 
 TEST(TensorView, ContiguousViewIsRowMajor) {
@@ -47,7 +49,8 @@ TEST(SlotSet, HoldsEverySlotAlone) {
   for (size_t i = 0; i < kNumSlots; ++i) {
     SlotSet set;
     set.insert(static_cast<Slot>(i));
-    for (size_t j = 0; j < kNumSlots; ++j) EXPECT_EQ(set.has(static_cast<Slot>(j)), i == j);
+    for (size_t j = 0; j < kNumSlots; ++j)
+      EXPECT_EQ(set.has(static_cast<Slot>(j)), i == j);
     set.erase(static_cast<Slot>(i));
     EXPECT_EQ(set, SlotSet());
   }

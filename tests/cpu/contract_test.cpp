@@ -7,8 +7,6 @@
 namespace fla::test {
 namespace {
 
-using testing::Test;
-
 void expect_refusal(const RunResult& run, const std::string& name) {
   EXPECT_EQ(run.status.code(), Code::kInvalidArgument) << run.status.message();
   EXPECT_NE(run.status.message().find(name), std::string_view::npos) << run.status.message();
@@ -47,7 +45,6 @@ TEST(Contract, WrongDtypesAreNamed) {
   }
 }
 
-/// Runs with a workspace of `bytes` less than needed; the outputs must keep their NaN.
 TEST(Contract, SmallWorkspaceIsRefusedBeforeAnyWrite) {
   const Case test_case = as_backward(standard_case("kda", 65));
   FLA_SKIP_UNLESS_PLANNED(test_case);
@@ -59,18 +56,22 @@ TEST(Contract, SmallWorkspaceIsRefusedBeforeAnyWrite) {
   TensorSet set;
   std::map<SlotKey, PlacedTensor> placed;
   const auto add = [&](SlotKey key, PlacedTensor tensor) {
-    (key.grad ? set.grad(key.slot) : set[key.slot]) = placed.emplace(key, std::move(tensor)).first->second.view();
+    (key.grad ? set.grad(key.slot) : set[key.slot]) =
+        placed.emplace(key, std::move(tensor)).first->second.view();
   };
-  for (const auto& [key, tensor] : make_inputs(test_case)) add(key, PlacedTensor::input(tensor, Layout::kContiguous));
+  for (const auto& [key, tensor] : make_inputs(test_case))
+    add(key, PlacedTensor::input(tensor, Layout::kContiguous));
   for (const auto& [key, tensor] : expected_outputs(test_case)) {
     add(key, PlacedTensor::output(tensor.dtype, tensor.shape, Layout::kContiguous));
   }
   GuardedBuffer workspace(plan.value().workspace_bytes(), Poison::kNan, Poison::kPattern);
-  const Status status = plan.value().run(set, {workspace.data(), workspace.bytes() - 1}, Stream(nullptr));
+  const Status status =
+      plan.value().run(set, {workspace.data(), workspace.bytes() - 1}, Stream(nullptr));
   EXPECT_EQ(status.code(), Code::kWorkspaceTooSmall);
   for (const auto& [key, tensor] : expected_outputs(test_case)) {
     const HostTensor now = placed.at(key).read();
-    const HostTensor poison = PlacedTensor::output(tensor.dtype, tensor.shape, Layout::kContiguous).read();
+    const HostTensor poison =
+        PlacedTensor::output(tensor.dtype, tensor.shape, Layout::kContiguous).read();
     EXPECT_TRUE(now == poison) << key_name(test_case.row(), key);
   }
 }

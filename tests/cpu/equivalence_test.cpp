@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Operators that must agree with each other: a gate of 1 and no gate, grouped and repeated heads, pooled and plain
-// states, in-place and separate states.
+// Operators that must agree with each other: a gate of 1 and no gate, grouped and repeated heads,
+// pooled and plain states, in-place and separate states.
 #include <gtest/gtest.h>
 
 #include "cpu/operators.h"
@@ -41,8 +41,9 @@ TEST_P(ZeroGate, EqualsTheOperatorWithoutGate) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, ZeroGate,
-                         testing::Values(Pair{"simple_gla", "linear_attn"}, Pair{"gla", "linear_attn"},
-                                         Pair{"gdn", "delta_rule"}, Pair{"kda", "delta_rule"},
+                         testing::Values(Pair{"simple_gla", "linear_attn"},
+                                         Pair{"gla", "linear_attn"}, Pair{"gdn", "delta_rule"},
+                                         Pair{"kda", "delta_rule"},
                                          Pair{"dplr_delta_rule", "iplr_delta_rule"}),
                          [](const auto& info) { return std::string(info.param.gated); });
 
@@ -50,19 +51,24 @@ class Equivalence : public PerOperator {};
 
 TEST_P(Equivalence, GroupedHeadsEqualRepeatedOnes) {
   for (Case grouped : {standard_case(GetParam(), 65), as_backward(standard_case(GetParam(), 65))}) {
-    if (grouped.desc.value_heads() == grouped.desc.H) return;
+    if (grouped.desc.value_heads() == grouped.desc.H)
+      return;
     Case repeated = grouped;
     repeated.desc.H = grouped.desc.HV;
     TensorMap inputs = make_inputs(grouped);
     TensorMap repeated_inputs = inputs;
     for (auto& [key, tensor] : repeated_inputs) {
       const int axis = axis_of(grouped.row(), key, ops::Dim::kH);
-      if (axis >= 0) tensor = repeat_rows(tensor, static_cast<size_t>(axis), 2);
+      if (axis >= 0)
+        tensor = repeat_rows(tensor, static_cast<size_t>(axis), 2);
     }
     TensorMap want = run_ok(repeated, repeated_inputs);
     TensorMap got = run_ok(grouped, inputs);
-    // A key head's own results come once per value head; of gradients the sum over the group is another rounding.
-    std::erase_if(got, [&](const auto& entry) { return axis_of(grouped.row(), entry.first, ops::Dim::kH) >= 0; });
+    // A key head's own results come once per value head; of gradients the sum over the group is
+    // another rounding.
+    std::erase_if(got, [&](const auto& entry) {
+      return axis_of(grouped.row(), entry.first, ops::Dim::kH) >= 0;
+    });
     expect_bits(grouped, got, want);
   }
 }
@@ -72,7 +78,8 @@ TEST_P(Equivalence, StateInPlaceEqualsSeparateState) {
     Case test_case = standard_case(GetParam(), 33);
     test_case.desc.form = form;
     const TensorMap inputs = make_inputs(test_case);
-    expect_bits(test_case, run_ok(test_case, inputs, {.state_in_place = true}), run_ok(test_case, inputs));
+    expect_bits(test_case, run_ok(test_case, inputs, {.state_in_place = true}),
+                run_ok(test_case, inputs));
   }
 }
 
@@ -97,14 +104,17 @@ TEST_P(Equivalence, PooledStatesEqualPlainOnes) {
       return rows;
     };
     for (auto& [key, tensor] : inputs) {
-      if (is_state(key.slot)) tensor = gather(tensor);
+      if (is_state(key.slot))
+        tensor = gather(tensor);
     }
     TensorMap got = run_ok(pooled, pool_inputs, {.state_in_place = true});
     for (auto& [key, tensor] : got) {
-      if (key.slot == Slot::kO) continue;
+      if (key.slot == Slot::kO)
+        continue;
       const SlotKey initial = carried_states({{key, tensor}}).begin()->first;
       for (int64_t row : {1, 3}) {
-        EXPECT_TRUE(slice(tensor, 0, row, row + 1) == slice(pool_inputs.at(initial), 0, row, row + 1));
+        EXPECT_TRUE(slice(tensor, 0, row, row + 1) ==
+                    slice(pool_inputs.at(initial), 0, row, row + 1));
       }
       tensor = gather(tensor);
     }
@@ -114,7 +124,8 @@ TEST_P(Equivalence, PooledStatesEqualPlainOnes) {
 
 TEST_P(Equivalence, SafeGateChangesNoBit) {
   Case test_case = standard_case(GetParam(), 65);
-  if ((test_case.row().flags & static_cast<uint32_t>(ops::Flag::kSafeGate)) == 0) return;
+  if ((test_case.row().flags & static_cast<uint32_t>(ops::Flag::kSafeGate)) == 0)
+    return;
   test_case.desc.safe_gate = true;
   test_case.gates = Gates::kMinusFive;
   const TensorMap inputs = make_inputs(test_case);

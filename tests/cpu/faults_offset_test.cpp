@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// faults.md, kinds 1 and 2: offsets beyond 2^31 elements on each axis alone (V01, V02) and many sequences (V03).
-#include <gtest/gtest.h>
-
+// faults.md, kinds 1 and 2: offsets beyond 2^31 elements on each axis alone (V01, V02) and many
+// sequences (V03).
 #include <algorithm>
+
+#include <gtest/gtest.h>
 
 #include "cpu/operators.h"
 #include "support/sparse_tensor.h"
@@ -17,26 +18,32 @@ TensorMap run_spread(const Case& test_case, const TensorMap& inputs, size_t axis
   context.num_threads = 2;
   const Result<Plan> plan = make_plan(test_case.op, test_case.desc, context);
   EXPECT_TRUE(plan.ok()) << plan.status().message();
-  if (!plan.ok()) return {};
+  if (!plan.ok())
+    return {};
   std::map<SlotKey, SparseTensor> placed;
   TensorSet set;
   const auto add = [&](SlotKey key, SparseTensor tensor) {
-    (key.grad ? set.grad(key.slot) : set[key.slot]) = placed.emplace(key, std::move(tensor)).first->second.view();
+    (key.grad ? set.grad(key.slot) : set[key.slot]) =
+        placed.emplace(key, std::move(tensor)).first->second.view();
   };
-  for (const auto& [key, tensor] : inputs) add(key, SparseTensor(tensor, is_index(key.slot) ? 9 : axis));
+  for (const auto& [key, tensor] : inputs)
+    add(key, SparseTensor(tensor, is_index(key.slot) ? 9 : axis));
   const TensorMap outputs = expected_outputs(test_case);
-  for (const auto& [key, tensor] : outputs) add(key, SparseTensor::output(tensor.dtype, tensor.shape, axis));
+  for (const auto& [key, tensor] : outputs)
+    add(key, SparseTensor::output(tensor.dtype, tensor.shape, axis));
   GuardedBuffer workspace(plan.value().workspace_bytes(), Poison::kNan, Poison::kPattern);
-  const Status status = plan.value().run(set, {workspace.data(), workspace.bytes()}, Stream(nullptr));
+  const Status status =
+      plan.value().run(set, {workspace.data(), workspace.bytes()}, Stream(nullptr));
   EXPECT_TRUE(status.ok()) << status.message();
   TensorMap result;
-  for (const auto& [key, tensor] : outputs) result[key] = placed.at(key).read();
+  for (const auto& [key, tensor] : outputs)
+    result[key] = placed.at(key).read();
   return result;
 }
 
-class FarOffsets : public PerOperator {};
+class FaultsOffsets : public PerOperator {};
 
-TEST_P(FarOffsets, V01_every_axis_alone) {
+TEST_P(FaultsOffsets, V01_every_axis_alone) {
   for (size_t axis : {size_t{0}, size_t{1}, size_t{2}}) {
     Case forward = standard_case(GetParam(), 65);
     forward.desc.B = 2;
@@ -50,7 +57,7 @@ TEST_P(FarOffsets, V01_every_axis_alone) {
   }
 }
 
-TEST_P(FarOffsets, V01_packed_tokens_and_states) {
+TEST_P(FaultsOffsets, V01_packed_tokens_and_states) {
   for (size_t axis : {size_t{0}, size_t{1}}) {
     Case forward = standard_case(GetParam(), 0);
     forward.pack({17, 0, 65});
@@ -61,7 +68,7 @@ TEST_P(FarOffsets, V01_packed_tokens_and_states) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cpu, FarOffsets, testing::ValuesIn(operator_names()), operator_name);
+INSTANTIATE_TEST_SUITE_P(Cpu, FaultsOffsets, testing::ValuesIn(operator_names()), operator_name);
 
 /// A pool of 4,200 states of 2 MiB, of which eight are used.
 TEST(Faults, V02_pool_slots_beyond_32_bit_offsets) {
@@ -96,9 +103,12 @@ TEST(Faults, V02_pool_slots_beyond_32_bit_offsets) {
   TensorSet set;
   std::map<SlotKey, PlacedTensor> placed;
   for (auto [key, tensor] : inputs) {
-    if (is_state(key.slot)) continue;
-    if (key.slot == Slot::kStateIndices) tensor.values.assign(rows.begin(), rows.end());
-    set[key.slot] = placed.emplace(key, PlacedTensor::input(tensor, Layout::kContiguous)).first->second.view();
+    if (is_state(key.slot))
+      continue;
+    if (key.slot == Slot::kStateIndices)
+      tensor.values.assign(rows.begin(), rows.end());
+    set[key.slot] =
+        placed.emplace(key, PlacedTensor::input(tensor, Layout::kContiguous)).first->second.view();
   }
   const HostTensor& o = want.at(value_of(Slot::kO));
   const PlacedTensor output = PlacedTensor::output(o.dtype, o.shape, Layout::kContiguous);
@@ -118,12 +128,14 @@ TEST(Faults, V02_pool_slots_beyond_32_bit_offsets) {
   const HostTensor& after = want.at(value_of(Slot::kFinalState));
   for (size_t n = 0; n < rows.size(); ++n) {
     const auto begin = after.values.begin() + static_cast<std::ptrdiff_t>(n) * kSlotElements;
-    EXPECT_TRUE(std::equal(begin, begin + kSlotElements, pool + rows[n] * kSlotElements)) << rows[n];
+    EXPECT_TRUE(std::equal(begin, begin + kSlotElements, pool + rows[n] * kSlotElements))
+        << rows[n];
   }
   // Neighbours of the used slots, and where slots 4,096 and up would land if their offset wrapped.
   for (int64_t slot : {2, 4, 5, 102, 103, 104, 2047, 2049, 4094, 4098, 4198}) {
     const float* begin = pool + slot * kSlotElements;
-    EXPECT_TRUE(std::all_of(begin, begin + kSlotElements, [](float x) { return x == 0.0F; })) << slot;
+    EXPECT_TRUE(std::all_of(begin, begin + kSlotElements, [](float x) { return x == 0.0F; }))
+        << slot;
   }
 }
 
@@ -132,9 +144,11 @@ TensorMap tiled(const Case& few, const TensorMap& tensors, int64_t times) {
   TensorMap result;
   for (const auto& [key, tensor] : tensors) {
     int axis = axis_of(few.row(), key, ops::Dim::kT);
-    if (axis < 0) axis = axis_of(few.row(), key, ops::Dim::kStates);
+    if (axis < 0)
+      axis = axis_of(few.row(), key, ops::Dim::kStates);
     HostTensor& to = result[key] = tensor;
-    if (axis < 0) continue;
+    if (axis < 0)
+      continue;
     for (int64_t copy = 1; copy < times; ++copy) {
       to.values.insert(to.values.end(), tensor.values.begin(), tensor.values.end());
     }
@@ -161,7 +175,8 @@ TEST(FaultsSlow, V03_thousands_of_short_sequences) {
     HostTensor& boundaries = many_inputs[value_of(Slot::kCuSeqlens)];
     boundaries.shape = {many.desc.N + 1};
     boundaries.values.assign(many.boundaries.begin(), many.boundaries.end());
-    expect_bits(many, run_ok(many, many_inputs, {.threads = 2}), tiled(few, run_ok(few, inputs), kTimes));
+    expect_bits(many, run_ok(many, many_inputs, {.threads = 2}),
+                tiled(few, run_ok(few, inputs), kTimes));
   }
 }
 
@@ -180,7 +195,8 @@ TEST(Faults, V03_more_heads_and_rows_than_65535) {
   for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, 5'000}, {5'000, 10'923}}) {
     Case half = many;
     half.desc.B = end - begin;
-    expect_bits(half, run_ok(half, slice_batch(many, inputs, begin, end)), slice_batch(many, whole, begin, end));
+    expect_bits(half, run_ok(half, slice_batch(many, inputs, begin, end)),
+                slice_batch(many, whole, begin, end));
   }
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What the property tests of this folder share: one suite parameterised by operator, and its standard case.
+// What the property tests of this folder share: one suite parameterised by operator, and its
+// standard case.
 #pragma once
-
-#include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "support/checks.h"
 
@@ -13,7 +14,8 @@ namespace fla::test {
 
 inline std::vector<std::string> operator_names() {
   std::vector<std::string> names;
-  for (const ops::OpRow& row : ops::registry()) names.emplace_back(row.name);
+  for (const ops::OpRow& row : ops::registry())
+    names.emplace_back(row.name);
   return names;
 }
 
@@ -47,6 +49,8 @@ class PerOperator : public testing::TestWithParam<std::string> {
   }
 };
 
-inline std::string operator_name(const testing::TestParamInfo<std::string>& info) { return info.param; }
+inline std::string operator_name(const testing::TestParamInfo<std::string>& info) {
+  return info.param;
+}
 
 }  // namespace fla::test

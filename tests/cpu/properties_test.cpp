@@ -13,9 +13,12 @@ bool has_tokens(const ops::OpRow& row, SlotKey key) {
   return axis_of(row, key, ops::Dim::kT) >= 0 || axis_of(row, key, ops::Dim::kTInner) >= 0;
 }
 
-bool has_sequences(const ops::OpRow& row, SlotKey key) { return axis_of(row, key, ops::Dim::kStates) >= 0; }
+bool has_sequences(const ops::OpRow& row, SlotKey key) {
+  return axis_of(row, key, ops::Dim::kStates) >= 0;
+}
 
-/// The tensors that belong to single tokens or sequences: not the gradients of parameters, which are sums over all.
+/// The tensors that belong to single tokens or sequences: not the gradients of parameters, which
+/// are sums over all.
 TensorMap without_sums(const Case& test_case, TensorMap tensors) {
   const ops::OpRow& row = test_case.row();
   std::erase_if(tensors, [&](const auto& entry) {
@@ -27,7 +30,8 @@ TensorMap without_sums(const Case& test_case, TensorMap tensors) {
 /// [B,T,...] as [1,B*T,...].
 TensorMap packed_rows(const Case& dense, TensorMap tensors) {
   for (auto& [key, tensor] : tensors) {
-    if (!has_tokens(dense.row(), key)) continue;
+    if (!has_tokens(dense.row(), key))
+      continue;
     std::vector<int64_t> shape = tensor.shape;
     shape[1] *= shape[0];
     shape[0] = 1;
@@ -60,11 +64,14 @@ TEST_P(Properties, IndexTypesAgree) {
 }
 
 /// Tokens from `cut` on taken from `later`.
-TensorMap changed_after(const Case& test_case, TensorMap inputs, const TensorMap& later, int64_t cut) {
+TensorMap changed_after(const Case& test_case, TensorMap inputs, const TensorMap& later,
+                        int64_t cut) {
   const int64_t tokens = test_case.desc.T;
   for (auto& [key, tensor] : inputs) {
-    if (!has_tokens(test_case.row(), key)) continue;
-    const size_t kept = tensor.values.size() * static_cast<size_t>(cut) / static_cast<size_t>(tokens);
+    if (!has_tokens(test_case.row(), key))
+      continue;
+    const size_t kept =
+        tensor.values.size() * static_cast<size_t>(cut) / static_cast<size_t>(tokens);
     const std::vector<double>& other = later.at(key).values;
     std::copy(other.begin() + static_cast<std::ptrdiff_t>(kept), other.end(),
               tensor.values.begin() + static_cast<std::ptrdiff_t>(kept));
@@ -91,7 +98,8 @@ TEST_P(Properties, FutureTokensChangeNoBit) {
   }
 }
 
-/// Runs [0, cut) and [cut, T), the second from the first's states; returns the outputs of both joined.
+/// Runs [0, cut) and [cut, T), the second from the first's states; returns the outputs of both
+/// joined.
 TensorMap run_in_two(const Case& whole, const TensorMap& inputs, int64_t cut, Form second) {
   Case head = whole;
   head.desc.T = cut;
@@ -145,7 +153,8 @@ TEST_P(Properties, DecodeAfterPrefillMatchesReference) {
 }
 
 TEST_P(Properties, BatchRowsDoNotInteract) {
-  for (Case test_case : {standard_case(GetParam(), 65), as_backward(standard_case(GetParam(), 65))}) {
+  for (Case test_case :
+       {standard_case(GetParam(), 65), as_backward(standard_case(GetParam(), 65))}) {
     test_case.desc.B = 3;
     const TensorMap inputs = make_inputs(test_case);
     const TensorMap all = without_sums(test_case, run_ok(test_case, inputs));
@@ -159,9 +168,11 @@ TEST_P(Properties, BatchRowsDoNotInteract) {
 }
 
 TEST_P(Properties, HeadsDoNotInteract) {
-  for (Case test_case : {standard_case(GetParam(), 65), as_backward(standard_case(GetParam(), 65))}) {
+  for (Case test_case :
+       {standard_case(GetParam(), 65), as_backward(standard_case(GetParam(), 65))}) {
     // A constant decay that follows from the head's number belongs to the head of the whole call.
-    if (!test_case.row().canonical(test_case.desc).head_log_decay.empty()) return;
+    if (!test_case.row().canonical(test_case.desc).head_log_decay.empty())
+      return;
     const TensorMap inputs = make_inputs(test_case);
     const TensorMap all = run_ok(test_case, inputs);
     Case alone = test_case;
@@ -207,7 +218,8 @@ TEST_P(Properties, NoTokensPassTheStateThrough) {
     test_case.desc.form = form;
     const TensorMap inputs = make_inputs(test_case);
     const TensorMap states = carried_states(run_ok(test_case, inputs));
-    for (const auto& [key, state] : states) EXPECT_TRUE(state == inputs.at(key)) << key_name(test_case.row(), key);
+    for (const auto& [key, state] : states)
+      EXPECT_TRUE(state == inputs.at(key)) << key_name(test_case.row(), key);
   }
   const Case backward = as_backward(standard_case(GetParam(), 0));
   const TensorMap inputs = make_inputs(backward);

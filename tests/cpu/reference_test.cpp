@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every operator of the CPU backend against ref: outputs and gradients over the covering set of cases.
+// Every operator of the CPU backend against ref: outputs and gradients over the covering set of
+// cases.
 #include <gtest/gtest.h>
 
 #include "support/checks.h"
@@ -29,7 +30,9 @@ TEST_P(Backward, GradientsMatchReference) {
   expect_reference(GetParam(), {.layout = layout_for(GetParam())});
 }
 
-std::string name_of(const testing::TestParamInfo<Case>& info) { return case_name(info.param); }
+std::string name_of(const testing::TestParamInfo<Case>& info) {
+  return case_name(info.param);
+}
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Forward, testing::ValuesIn(shape_cases()), name_of);
 INSTANTIATE_TEST_SUITE_P(Flags, Forward, testing::ValuesIn(flag_cases()), name_of);

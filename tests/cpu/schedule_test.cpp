@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Results do not depend on threads, repeats or the SIMD target; memory is planned ahead.
-#include <gtest/gtest.h>
-
 #include <cstdlib>
+
+#include <gtest/gtest.h>
 
 #include "cpu/launch.h"
 #include "cpu/operators.h"
@@ -35,7 +35,8 @@ TEST_P(Schedule, RecurrentThreadsChangeNoBit) {
   test_case.desc.B = 3;
   const TensorMap inputs = make_inputs(test_case);
   const TensorMap want = run_ok(test_case, inputs, {.threads = 1});
-  for (int threads : {2, 3, 8}) expect_bits(test_case, run_ok(test_case, inputs, {.threads = threads}), want);
+  for (int threads : {2, 3, 8})
+    expect_bits(test_case, run_ok(test_case, inputs, {.threads = threads}), want);
 }
 
 TEST_P(Schedule, EveryTargetMatchesReference) {
@@ -54,7 +55,8 @@ TEST_P(Schedule, LayoutsChangeNoBit) {
   for (const Case& test_case : both_passes(standard_case(GetParam(), 0))) {
     const TensorMap inputs = make_inputs(test_case);
     const TensorMap want = run_ok(test_case, inputs);
-    for (Layout layout : kAllLayouts) expect_bits(test_case, run_ok(test_case, inputs, {.layout = layout}), want);
+    for (Layout layout : kAllLayouts)
+      expect_bits(test_case, run_ok(test_case, inputs, {.layout = layout}), want);
   }
 }
 
@@ -109,7 +111,8 @@ TEST_P(Schedule, ForwardWorkspaceDoesNotGrowWithTokens) {
 class PreparedCall {
  public:
   PreparedCall(const Case& test_case, const TensorMap& inputs, size_t workspace_bytes) {
-    for (const auto& [key, tensor] : inputs) add(key, PlacedTensor::input(tensor, Layout::kContiguous));
+    for (const auto& [key, tensor] : inputs)
+      add(key, PlacedTensor::input(tensor, Layout::kContiguous));
     for (const auto& [key, tensor] : expected_outputs(test_case)) {
       add(key, PlacedTensor::output(tensor.dtype, tensor.shape, Layout::kContiguous));
     }
@@ -169,7 +172,8 @@ TEST(Faults, V27_no_allocation_for_new_lengths) {
   ASSERT_TRUE(calls[0].run(plans[0]).ok());
   const int64_t before = allocations();
   bool ok = true;
-  for (size_t i = 1; i < calls.size(); ++i) ok = ok && calls[i].run(plans[i]).ok();
+  for (size_t i = 1; i < calls.size(); ++i)
+    ok = ok && calls[i].run(plans[i]).ok();
   const int64_t after = allocations();
   EXPECT_TRUE(ok);
   EXPECT_EQ(after - before, 0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Fuzzes the JSON of --custom-shapes: any text is either shapes within range or a Status with a reason.
+// Fuzzes the JSON of --custom-shapes: any text is either shapes within range or a Status with a
+// reason.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Fuzzes the --custom-shapes parser: any text is either refused with a reason or gives shapes in range.
+// Fuzzes the --custom-shapes parser: any text is either refused with a reason or gives shapes in
+// range.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -7,8 +8,7 @@
 #include "perf/shapes.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const auto shapes =
-      fla::perf::parse_custom_shapes({reinterpret_cast<const char*>(data), size});
+  const auto shapes = fla::perf::parse_custom_shapes({reinterpret_cast<const char*>(data), size});
   if (!shapes.ok()) {
     if (shapes.status().message().empty()) {
       __builtin_trap();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Fuzzes the reader of fla.results/1: what it accepts, every writer can write, and the JSON reads back.
+// Fuzzes the reader of fla.results/1: what it accepts, every writer can write, and the JSON reads
+// back.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Fuzzes the reader of fla.results/1: any text is either results or a Status with a reason.
+#include "perf/results.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
-
-#include "perf/results.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto results = fla::perf::read_results({reinterpret_cast<const char*>(data), size});

@@ -2,9 +2,9 @@
 // Numbers, tables, machine text and nearest names as printed.
 #include "perf/format.h"
 
-#include <gtest/gtest.h>
-
 #include <limits>
+
+#include <gtest/gtest.h>
 
 #include "perf/machine.h"
 #include "perf/nearest.h"
@@ -43,7 +43,8 @@ TEST(Format, TablesAlign) {
 }
 
 TEST(Machine, ParsesSystemText) {
-  EXPECT_EQ(parse_cpu_model("processor : 0\nmodel name\t: Some \"CPU\" \\ 3\n"), "Some \"CPU\" \\ 3");
+  EXPECT_EQ(parse_cpu_model("processor : 0\nmodel name\t: Some \"CPU\" \\ 3\n"),
+            "Some \"CPU\" \\ 3");
   EXPECT_EQ(parse_cpu_model(""), "unknown");
   EXPECT_EQ(parse_cache_size("32768K\n"), int64_t{32} << 20);
   EXPECT_EQ(parse_cache_size("32M"), int64_t{32} << 20);

@@ -52,8 +52,7 @@ TEST(Measure, EndsUnderAClockThatStandsStill) {
   fake.seconds = [](int64_t) { return 0.0; };
   Measured measured = fake.measured();
   measured.before = nullptr;
-  const auto timings =
-      measure(measured, {.rounds = 2, .max_block_samples = 10}, fake.clock());
+  const auto timings = measure(measured, {.rounds = 2, .max_block_samples = 10}, fake.clock());
   ASSERT_TRUE(timings.ok());
   EXPECT_EQ(timings.value().samples.size(), 20U);
   ResultRow row;

@@ -2,11 +2,11 @@
 // fla.results/1: strict JSON, nulls with reasons, round trips, and readers that refuse.
 #include "perf/results.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 namespace fla::perf {
@@ -23,7 +23,8 @@ Results sample() {
   results.argv = {"fla", "bench \"ops\"", "back\\slash", "\xc3\xa9"};
   results.seed = 7;
   results.threads = 2;
-  results.machine = {.cpu_model = "CPU \"x\" \\ \xe2\x84\xa2", .cores = 2, .threads = 2, .cache_bytes = 32};
+  results.machine = {
+      .cpu_model = "CPU \"x\" \\ \xe2\x84\xa2", .cores = 2, .threads = 2, .cache_bytes = 32};
   results.simd_target = "avx2";
   results.peaks = {.threads = 2,
                    .copy_bytes_per_s = 1e10,

@@ -2,9 +2,9 @@
 // Order statistics against values worked out by hand and coverage counted by simulation.
 #include "perf/statistics.h"
 
-#include <gtest/gtest.h>
-
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "core/philox.h"
 

@@ -2,11 +2,11 @@
 // The table of bounds and the metric that it bounds.
 #include "perf/tolerance.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <limits>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "ops/registry.h"
 

@@ -2,9 +2,9 @@
 // Properties of the packed batches that benchmarks draw.
 #include "perf/varlen.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
+
+#include <gtest/gtest.h>
 
 namespace fla::perf {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Without a sanitizer the C allocator is wrapped, which also sees operator new. A sanitizer owns the C allocator; there
-// operator new alone is counted.
+// Without a sanitizer the C allocator is wrapped, which also sees operator new. A sanitizer owns
+// the C allocator; there operator new alone is counted.
 #include "support/allocation_counter.h"
 
 #include <atomic>
@@ -17,7 +17,9 @@ std::atomic<int64_t> count{0};
 
 namespace fla::test {
 
-int64_t allocations() { return count.load(); }
+int64_t allocations() {
+  return count.load();
+}
 
 }  // namespace fla::test
 
@@ -25,11 +27,16 @@ int64_t allocations() { return count.load(); }
 
 void* operator new(size_t bytes) {
   ++count;
-  if (void* memory = std::malloc(bytes)) return memory;
+  if (void* memory = std::malloc(bytes))
+    return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
 
 #else
 

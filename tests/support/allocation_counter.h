@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Counts heap allocations of the whole process, library code and threads included. Linked only into test programs that
-// ask for it, since it replaces the allocator's entry points.
+// Counts heap allocations of the whole process, library code and threads included. Linked only into
+// test programs that ask for it, since it replaces the allocator's entry points.
 #pragma once
 
 #include <cstdint>

@@ -28,12 +28,12 @@ enum class Gates {
 struct Case {
   std::string op;  // registry name
   OpDesc desc;
-  std::vector<int64_t> boundaries;    // cu_seqlens; desc.N is their number less one
-  std::vector<int64_t> pool_rows;     // state_indices, with desc.num_state_slots
-  std::vector<int64_t> state_mask;    // initial_state_mask, with its bit in desc.given
+  std::vector<int64_t> boundaries;  // cu_seqlens; desc.N is their number less one
+  std::vector<int64_t> pool_rows;   // state_indices, with desc.num_state_slots
+  std::vector<int64_t> state_mask;  // initial_state_mask, with its bit in desc.given
   DType index_dtype = DType::kInt32;
-  bool gates_in_fp32 = true;          // of gates and beta; otherwise in desc.dtype
-  DType param_dtype = DType::kFp32;   // of A_log, dt_bias, ...
+  bool gates_in_fp32 = true;         // of gates and beta; otherwise in desc.dtype
+  DType param_dtype = DType::kFp32;  // of A_log, dt_bias, ...
   Gates gates = Gates::kPlain;
   uint64_t seed = 42;
 
@@ -50,8 +50,8 @@ struct Case {
 std::string case_name(const Case& test_case);
 void PrintTo(const Case& test_case, std::ostream* out);
 
-/// A smallest legal case of a row: dense, forward, bf16, H = HV = 2, T = 17, with every optional per-token or
-/// per-head input that a call mostly has, and the benchmark's flags.
+/// A smallest legal case of a row: dense, forward, bf16, H = HV = 2, T = 17, with every optional
+/// per-token or per-head input that a call mostly has, and the benchmark's flags.
 Case basic_case(const ops::OpRow& row);
 /// Bends the dimensions to what the operator takes (no GVA, hgrn's K = 1, gsa's M, ...).
 void fit_dimensions(Case* test_case);
@@ -63,8 +63,12 @@ struct SlotKey {
 };
 using TensorMap = std::map<SlotKey, HostTensor>;
 
-inline SlotKey value_of(Slot slot) { return {slot, false}; }
-inline SlotKey grad_of(Slot slot) { return {slot, true}; }
+inline SlotKey value_of(Slot slot) {
+  return {slot, false};
+}
+inline SlotKey grad_of(Slot slot) {
+  return {slot, true};
+}
 /// "d_beta".
 std::string key_name(const ops::OpRow& row, SlotKey key);
 

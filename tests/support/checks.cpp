@@ -13,8 +13,10 @@ TensorMap run_ok(const Case& test_case, const TensorMap& inputs, const Runner& r
 
 void expect_reference(const Case& test_case, const TensorMap& inputs, const Runner& runner) {
   const TensorMap outputs = run_ok(test_case, inputs, runner);
-  if (outputs.empty()) return;
-  EXPECT_EQ(compare_outputs(test_case, outputs, reference(test_case, inputs)), "") << case_name(test_case);
+  if (outputs.empty())
+    return;
+  EXPECT_EQ(compare_outputs(test_case, outputs, reference(test_case, inputs)), "")
+      << case_name(test_case);
 }
 
 void expect_reference(const Case& test_case, const Runner& runner) {
@@ -35,14 +37,17 @@ std::string unsupported_reason(const Case& test_case, Backend backend) {
 TensorMap carried_states(const TensorMap& outputs) {
   TensorMap states;
   for (const auto& [key, tensor] : outputs) {
-    if (key == value_of(Slot::kFinalState)) states[value_of(Slot::kInitialState)] = tensor;
-    if (key == value_of(Slot::kFinalState2)) states[value_of(Slot::kInitialState2)] = tensor;
+    if (key == value_of(Slot::kFinalState))
+      states[value_of(Slot::kInitialState)] = tensor;
+    if (key == value_of(Slot::kFinalState2))
+      states[value_of(Slot::kInitialState2)] = tensor;
   }
   return states;
 }
 
 TensorMap with(TensorMap inputs, const TensorMap& more) {
-  for (const auto& [key, tensor] : more) inputs[key] = tensor;
+  for (const auto& [key, tensor] : more)
+    inputs[key] = tensor;
   return inputs;
 }
 

@@ -2,9 +2,9 @@
 // What most tests say about a run, as GoogleTest expectations.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "support/case.h"
 #include "support/compare.h"
@@ -12,7 +12,8 @@
 
 namespace fla::test {
 
-/// Runs the case and expects success without damage. Returns the outputs (none when the run failed).
+/// Runs the case and expects success without damage. Returns the outputs (none when the run
+/// failed).
 TensorMap run_ok(const Case& test_case, const TensorMap& inputs, const Runner& runner = {});
 
 /// Runs the case and expects what ref says, within the operator's limits.
@@ -33,6 +34,6 @@ TensorMap with(TensorMap inputs, const TensorMap& more);
 }  // namespace fla::test
 
 /// Skips the running test when the backend has no kernel for the case.
-#define FLA_SKIP_UNLESS_PLANNED(test_case)                                           \
+#define FLA_SKIP_UNLESS_PLANNED(test_case)                                                    \
   if (const std::string reason = ::fla::test::unsupported_reason(test_case); !reason.empty()) \
   GTEST_SKIP() << reason

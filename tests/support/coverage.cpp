@@ -46,11 +46,18 @@ Case with_shape(const ops::OpRow& row, const Shape& shape) {
   desc.V = shape.V;
   desc.M = 0;
   fit_dimensions(&result);
-  if (shape.initial) result.give_initial_state();
-  if (shape.final_state) result.give_final_state();
   result.gates = shape.gates;
+  if (desc.K == 1) {  // a quotient by one number and its gradient, which is 0, are ill-conditioned
+    desc.l2norm_qk = false;
+    desc.normalize = false;
+  }
+  if (shape.initial)
+    result.give_initial_state();
+  if (shape.final_state)
+    result.give_final_state();
   const bool below_minus_five = shape.gates == Gates::kMinusTwenty || shape.gates == Gates::kSpikes;
-  if (below_minus_five) desc.safe_gate = false;
+  if (below_minus_five)
+    desc.safe_gate = false;
   return result;
 }
 
@@ -70,7 +77,8 @@ struct Switch {
 void give_gate_parameters(Case* test_case, bool bias) {
   test_case->desc.given.insert(Slot::kG);
   test_case->desc.given.insert(Slot::kALog);
-  if (bias) test_case->desc.given.insert(Slot::kDtBias);
+  if (bias)
+    test_case->desc.given.insert(Slot::kDtBias);
 }
 
 const std::vector<Switch>& switches() {
@@ -108,7 +116,8 @@ const std::vector<Switch>& switches() {
       {Flag::kNormalize,
        [](Case* c) {
          c->desc.normalize = !c->desc.normalize;
-         if (c->desc.normalize) return;
+         if (c->desc.normalize)
+           return;
          c->desc.given.erase(Slot::kInitialState2);
          c->desc.given.erase(Slot::kFinalState2);
        }},
@@ -128,7 +137,8 @@ bool is_droppable(const ops::SlotSpec& spec, const Case& test_case) {
 void add_optional_input_cases(const ops::OpRow& row, std::vector<Case>* cases) {
   const Case base = flag_base(row);
   for (const ops::SlotSpec& spec : row.slots) {
-    if (!is_droppable(spec, base)) continue;
+    if (!is_droppable(spec, base))
+      continue;
     Case without = base;
     without.desc.given.erase(spec.slot);
     cases->push_back(without);
@@ -167,7 +177,8 @@ std::vector<Case> shape_cases() {
   size_t turn = 0;
   for (const ops::OpRow& row : ops::registry()) {
     std::vector<Case> of_row;
-    for (const Shape& shape : kShapes) of_row.push_back(with_shape(row, shape));
+    for (const Shape& shape : kShapes)
+      of_row.push_back(with_shape(row, shape));
     of_row.push_back(packed_case(row, false));
     of_row.push_back(packed_case(row, true));
     for (Case& test_case : of_row) {
@@ -186,7 +197,8 @@ std::vector<Case> flag_cases() {
   for (const ops::OpRow& row : ops::registry()) {
     std::vector<Case> of_row;
     for (const Switch& option : switches()) {
-      if ((row.flags & static_cast<uint32_t>(option.flag)) == 0) continue;
+      if ((row.flags & static_cast<uint32_t>(option.flag)) == 0)
+        continue;
       Case test_case = flag_base(row);
       option.set(&test_case);
       of_row.push_back(std::move(test_case));
@@ -204,7 +216,8 @@ std::vector<Case> flag_cases() {
 std::vector<Case> backward_of(std::vector<Case> cases) {
   std::vector<Case> result;
   for (Case& test_case : cases) {
-    if (test_case.desc.num_state_slots > 0) continue;
+    if (test_case.desc.num_state_slots > 0)
+      continue;
     test_case.desc.pass = Pass::kBackward;
     result.push_back(std::move(test_case));
   }

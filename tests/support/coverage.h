@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The covering set of cases that every backend is compared with ref on: each length, head dimension, head ratio, dtype,
-// state, gate family and flag occurs for each operator, not every combination of them.
+// The covering set of cases that every backend is compared with ref on: each length, head
+// dimension, head ratio, dtype, state, gate family and flag occurs for each operator, not every
+// combination of them.
 #pragma once
 
 #include <vector>
@@ -15,7 +16,8 @@ const std::vector<int64_t>& edge_lengths();
 
 /// Forward cases of every operator over dimensions, dtypes, states and gates; dense and packed.
 std::vector<Case> shape_cases();
-/// Forward cases of every operator, one per flag that it takes and per optional input that it can do without.
+/// Forward cases of every operator, one per flag that it takes and per optional input that it can
+/// do without.
 std::vector<Case> flag_cases();
 /// The same cases as backward passes (those whose call has a backward).
 std::vector<Case> backward_of(std::vector<Case> cases);

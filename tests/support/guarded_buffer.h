@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// GuardedBuffer and PlacedTensor: memory with poisoned surroundings. A read outside a tensor meets NaN, a write outside
-// it is seen afterwards.
+// GuardedBuffer and PlacedTensor: memory with poisoned surroundings. A read outside a tensor meets
+// NaN, a write outside it is seen afterwards.
 #pragma once
 
 #include <cstddef>
@@ -55,8 +55,9 @@ enum class Layout {
 inline constexpr Layout kAllLayouts[] = {Layout::kContiguous, Layout::kOffset, Layout::kPaddedRows,
                                          Layout::kSwappedAxes, Layout::kFusedSlice};
 
-/// A tensor in guarded memory. Inputs: everything around the elements is `poison`, and not one byte may change.
-/// Outputs: the elements are NaN before the run, everything around them is a pattern that must survive.
+/// A tensor in guarded memory. Inputs: everything around the elements is `poison`, and not one byte
+/// may change. Outputs: the elements are NaN before the run, everything around them is a pattern
+/// that must survive.
 class PlacedTensor {
  public:
   static PlacedTensor input(const HostTensor& tensor, Layout layout, Poison poison = Poison::kNan);
@@ -64,13 +65,15 @@ class PlacedTensor {
 
   const TensorView& view() const { return view_; }
   HostTensor read() const;
-  /// Lets a run write the elements of an input (a state updated in place); the surroundings stay guarded.
+  /// Lets a run write the elements of an input (a state updated in place); the surroundings stay
+  /// guarded.
   void allow_writes() { writable_ = true; }
   /// What a run has damaged ("" when nothing).
   std::string damage() const;
 
  private:
-  PlacedTensor(DType dtype, const std::vector<int64_t>& shape, Layout layout, Poison around, bool writable);
+  PlacedTensor(DType dtype, const std::vector<int64_t>& shape, Layout layout, Poison around,
+               bool writable);
   template <class Visit>
   void for_each_element(Visit visit) const;
 

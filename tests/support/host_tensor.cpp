@@ -42,16 +42,19 @@ Split split_at(const std::vector<int64_t>& shape, size_t axis) {
 }  // namespace
 
 bool HostTensor::operator==(const HostTensor& other) const {
-  if (dtype != other.dtype || shape != other.shape) return false;
+  if (dtype != other.dtype || shape != other.shape)
+    return false;
   for (size_t i = 0; i < values.size(); ++i) {
-    if (std::bit_cast<uint64_t>(values[i]) != std::bit_cast<uint64_t>(other.values[i])) return false;
+    if (std::bit_cast<uint64_t>(values[i]) != std::bit_cast<uint64_t>(other.values[i]))
+      return false;
   }
   return true;
 }
 
 int64_t num_elements(const std::vector<int64_t>& shape) {
   int64_t count = 1;
-  for (int64_t extent : shape) count *= extent;
+  for (int64_t extent : shape)
+    count *= extent;
   return count;
 }
 
@@ -70,7 +73,8 @@ double round_to(DType dtype, double value) {
 
 HostTensor rounded(HostTensor tensor, DType dtype) {
   tensor.dtype = dtype;
-  for (double& value : tensor.values) value = round_to(dtype, value);
+  for (double& value : tensor.values)
+    value = round_to(dtype, value);
   return tensor;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// HostTensor: a small owned tensor whose values are doubles already rounded to its dtype. Tests cut, join and compare
-// these; only PlacedTensor knows about bytes and strides.
+// HostTensor: a small owned tensor whose values are doubles already rounded to its dtype. Tests
+// cut, join and compare these; only PlacedTensor knows about bytes and strides.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,8 @@ struct HostTensor {
   std::vector<int64_t> shape;
   std::vector<double> values;  // row-major
 
-  bool operator==(const HostTensor& other) const;  // same bits, so NaN equals itself and -0 differs from 0
+  bool operator==(
+      const HostTensor& other) const;  // same bits, so NaN equals itself and -0 differs from 0
 };
 
 int64_t num_elements(const std::vector<int64_t>& shape);

@@ -12,8 +12,12 @@ namespace {
 
 constexpr double kNormFloor = 1e-12;
 
-double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
-double log_sigmoid(double x) { return -std::log1p(std::exp(-x)); }
+double sigmoid(double x) {
+  return 1.0 / (1.0 + std::exp(-x));
+}
+double log_sigmoid(double x) {
+  return -std::log1p(std::exp(-x));
+}
 
 /// Element i of a distribution that needs no other element.
 double draw(ops::Dist dist, const Philox& random, uint64_t i) {
@@ -77,28 +81,34 @@ void normalise_rows(HostTensor* tensor) {
   const size_t row = static_cast<size_t>(tensor->shape.back());
   for (size_t begin = 0; row > 0 && begin < tensor->values.size(); begin += row) {
     double square = 0.0;
-    for (size_t i = begin; i < begin + row; ++i) square += tensor->values[i] * tensor->values[i];
+    for (size_t i = begin; i < begin + row; ++i)
+      square += tensor->values[i] * tensor->values[i];
     const double norm = std::max(std::sqrt(square), kNormFloor);
-    for (size_t i = begin; i < begin + row; ++i) tensor->values[i] /= norm;
+    for (size_t i = begin; i < begin + row; ++i)
+      tensor->values[i] /= norm;
   }
 }
 
 /// Whether an erase makes the state grow without bound unless keys have norm 1 (math.md 10.4).
 bool needs_unit_rows(const Case& test_case, Slot slot) {
-  if (slot == Slot::kA) return true;
-  if (test_case.row().canonical(test_case.desc).update == Update::kAdd) return false;
+  if (slot == Slot::kA)
+    return true;
+  if (test_case.row().canonical(test_case.desc).update == Update::kAdd)
+    return false;
   return !test_case.desc.l2norm_qk && (slot == Slot::kQ || slot == Slot::kK || slot == Slot::kP);
 }
 
 bool is_log_gate(const Case& test_case, Slot slot) {
-  if (slot == Slot::kGAtk) return true;
+  if (slot == Slot::kGAtk)
+    return true;
   return slot == Slot::kG && test_case.desc.gate_input == GateInput::kLog && test_case.op != "ssd";
 }
 
 ops::Dist distribution(const Case& test_case, const ops::SlotSpec& spec) {
   const bool raw_gate = spec.slot == Slot::kG && test_case.desc.gate_input != GateInput::kLog;
   const bool logits = spec.slot == Slot::kBeta && test_case.desc.beta_sigmoid;
-  if (raw_gate || logits) return ops::Dist::kRandn;
+  if (raw_gate || logits)
+    return ops::Dist::kRandn;
   return spec.twin_dist == ops::Dist::kNone ? spec.dist : spec.twin_dist;
 }
 
@@ -110,14 +120,17 @@ HostTensor draw_tensor(const Case& test_case, const ops::SlotSpec& spec) {
   const ops::Dist dist = distribution(test_case, spec);
   const bool log_gate = is_log_gate(test_case, spec.slot);
   // A normaliser near zero is ill-conditioned, so that its q and k are drawn positive.
-  const bool positive = test_case.desc.normalize && (spec.slot == Slot::kQ || spec.slot == Slot::kK);
+  const bool positive =
+      test_case.desc.normalize && (spec.slot == Slot::kQ || spec.slot == Slot::kK);
   const uint64_t count = static_cast<uint64_t>(num_elements(tensor.shape));
   tensor.values.reserve(count);
   for (uint64_t i = 0; i < count; ++i) {
-    const double x = log_gate ? gate(test_case.gates, dist, random, choice, i) : draw(dist, random, i);
+    const double x =
+        log_gate ? gate(test_case.gates, dist, random, choice, i) : draw(dist, random, i);
     tensor.values.push_back(positive ? std::abs(x) : x);
   }
-  if (dist == ops::Dist::kUnit || needs_unit_rows(test_case, spec.slot)) normalise_rows(&tensor);
+  if (dist == ops::Dist::kUnit || needs_unit_rows(test_case, spec.slot))
+    normalise_rows(&tensor);
   return tensor;
 }
 
@@ -132,7 +145,8 @@ HostTensor randn(const Case& test_case, SlotKey key) {
   HostTensor tensor{slot_dtype(test_case, spec), ops::slot_shape(spec, test_case.desc), {}};
   const Philox random(test_case.seed, 4 * static_cast<uint64_t>(key.slot) + 2);
   const uint64_t count = static_cast<uint64_t>(num_elements(tensor.shape));
-  for (uint64_t i = 0; i < count; ++i) tensor.values.push_back(random.normal(i));
+  for (uint64_t i = 0; i < count; ++i)
+    tensor.values.push_back(random.normal(i));
   return tensor;
 }
 
@@ -140,7 +154,8 @@ HostTensor randn(const Case& test_case, SlotKey key) {
 void tie_b_to_a(TensorMap* inputs) {
   const auto a = inputs->find(value_of(Slot::kA));
   const auto b = inputs->find(value_of(Slot::kB));
-  if (a == inputs->end() || b == inputs->end()) return;
+  if (a == inputs->end() || b == inputs->end())
+    return;
   for (size_t i = 0; i < b->second.values.size(); ++i) {
     b->second.values[i] = -a->second.values[i] * sigmoid(b->second.values[i]);
   }
@@ -152,7 +167,8 @@ TensorMap make_inputs(const Case& test_case) {
   TensorMap inputs;
   for (const ops::SlotSpec& spec : test_case.row().slots) {
     const SlotKey key = value_of(spec.slot);
-    if (!is_present(test_case, spec)) continue;
+    if (!is_present(test_case, spec))
+      continue;
     if (spec.slot == Slot::kCuSeqlens) {
       inputs[key] = indices(test_case.index_dtype, test_case.boundaries);
     } else if (spec.slot == Slot::kStateIndices) {
@@ -167,7 +183,8 @@ TensorMap make_inputs(const Case& test_case) {
   }
   tie_b_to_a(&inputs);
   for (auto& [key, tensor] : inputs) {
-    for (double& value : tensor.values) value = round_to(tensor.dtype, value);
+    for (double& value : tensor.values)
+      value = round_to(tensor.dtype, value);
   }
   return inputs;
 }

@@ -34,8 +34,8 @@ struct RunResult {
 /// Plans and runs `test_case` on `inputs`.
 RunResult run_case(const Case& test_case, const TensorMap& inputs, const Runner& runner);
 
-/// What fp64 says: `ref` on the same rounded inputs, with fp32 outputs. Computed once per case and inputs; the form and
-/// the dtype of the call do not enter.
+/// What fp64 says: `ref` on the same rounded inputs, with fp32 outputs. Computed once per case and
+/// inputs; the form and the dtype of the call do not enter.
 const TensorMap& reference(const Case& test_case, const TensorMap& inputs);
 /// How often `reference` has really computed, for its own test.
 int reference_runs();

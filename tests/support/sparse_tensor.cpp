@@ -2,12 +2,12 @@
 // Address space without memory behind it.
 #include "support/sparse_tensor.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cmath>
 #include <new>
 #include <utility>
+
+#include <sys/mman.h>
 
 namespace fla::test {
 namespace {
@@ -22,7 +22,8 @@ TensorView far_view(const HostTensor& tensor, size_t axis) {
   int64_t stride = 1;
   for (size_t d = tensor.shape.size(); d-- > 0;) {
     const bool far = d == axis && d + 1 < tensor.shape.size() && view.shape[d] > 1;
-    if (far) stride = std::max(stride, kFarElements / (view.shape[d] - 1) + 1);
+    if (far)
+      stride = std::max(stride, kFarElements / (view.shape[d] - 1) + 1);
     view.stride[d] = stride;
     stride *= view.shape[d];
   }
@@ -31,7 +32,8 @@ TensorView far_view(const HostTensor& tensor, size_t axis) {
 
 size_t span_bytes(const TensorView& view) {
   int64_t last = 0;
-  for (size_t d = 0; d < static_cast<size_t>(view.rank); ++d) last += (view.shape[d] - 1) * view.stride[d];
+  for (size_t d = 0; d < static_cast<size_t>(view.rank); ++d)
+    last += (view.shape[d] - 1) * view.stride[d];
   return static_cast<size_t>(last + 1) * dtype_bytes(view.dtype);
 }
 
@@ -44,17 +46,18 @@ void for_each_address(const TensorView& view, Visit visit) {
       offset += rest % view.shape[d] * view.stride[d];
       rest /= view.shape[d];
     }
-    visit(static_cast<size_t>(flat),
-          static_cast<std::byte*>(view.data) + offset * static_cast<int64_t>(dtype_bytes(view.dtype)));
+    visit(static_cast<size_t>(flat), static_cast<std::byte*>(view.data) +
+                                         offset * static_cast<int64_t>(dtype_bytes(view.dtype)));
   }
 }
 
 }  // namespace
 
 SparseMemory::SparseMemory(size_t bytes) : bytes_(bytes) {
-  void* memory =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    throw std::bad_alloc();
   madvise(memory, bytes, MADV_NOHUGEPAGE);
   data_ = static_cast<std::byte*>(memory);
 }
@@ -63,7 +66,8 @@ SparseMemory::SparseMemory(SparseMemory&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
 
 SparseMemory::~SparseMemory() {
-  if (data_ != nullptr) munmap(data_, bytes_);
+  if (data_ != nullptr)
+    munmap(data_, bytes_);
 }
 
 SparseTensor::SparseTensor(const HostTensor& tensor, size_t axis)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// SparseTensor: a small tensor whose rows lie billions of elements apart in unbacked memory, so that offsets beyond
-// 32 bits are met without the memory that they span.
+// SparseTensor: a small tensor whose rows lie billions of elements apart in unbacked memory, so
+// that offsets beyond 32 bits are met without the memory that they span.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,9 @@ class SparseMemory {
 
 class SparseTensor {
  public:
-  /// `tensor` with the last row of `axis` more than 2^31 elements behind the first one. Axis and extents must allow it:
-  /// the axis is not the last one and has at least 2 rows; otherwise the tensor is contiguous.
+  /// `tensor` with the last row of `axis` more than 2^31 elements behind the first one. Axis and
+  /// extents must allow it: the axis is not the last one and has at least 2 rows; otherwise the
+  /// tensor is contiguous.
   SparseTensor(const HostTensor& tensor, size_t axis);
   /// The same, its elements NaN.
   static SparseTensor output(DType dtype, const std::vector<int64_t>& shape, size_t axis);

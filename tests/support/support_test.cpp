@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Tests of the test helpers: each must notice the fault that it is there for.
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "support/allocation_counter.h"
 #include "support/compare.h"
@@ -21,11 +21,14 @@ namespace {
 
 HostTensor ramp(DType dtype, std::vector<int64_t> shape) {
   HostTensor tensor{dtype, std::move(shape), {}};
-  for (int64_t i = 0; i < num_elements(tensor.shape); ++i) tensor.values.push_back(static_cast<double>(i % 100));
+  for (int64_t i = 0; i < num_elements(tensor.shape); ++i)
+    tensor.values.push_back(static_cast<double>(i % 100));
   return tensor;
 }
 
-const ops::OpRow& row_of(const char* name) { return *ops::find_op(name).value().row; }
+const ops::OpRow& row_of(const char* name) {
+  return *ops::find_op(name).value().row;
+}
 
 TEST(GuardedBuffer, CatchesWritesBesideIt) {
   GuardedBuffer buffer(100, Poison::kNan, Poison::kPattern);
@@ -67,7 +70,8 @@ TEST_P(Layouts, OutputNoticesWritesAroundItsRows) {
   const PlacedTensor placed = PlacedTensor::output(DType::kFp32, {2, 3, 4}, GetParam());
   EXPECT_TRUE(std::isnan(placed.read().values[0]));
   float* data = static_cast<float*>(placed.view().data);
-  for (int d = 0; d < 4; ++d) data[d] = 1.0F;  // its own row
+  for (int d = 0; d < 4; ++d)
+    data[d] = 1.0F;  // its own row
   EXPECT_EQ(placed.damage(), "");
   EXPECT_TRUE(std::isnan(placed.read().values.back()));
   data[-1] = 1.0F;
@@ -175,15 +179,17 @@ TEST(Inputs, AreAFunctionOfSeedSlotAndIndex) {
 }
 
 TEST(Inputs, LogGatesAreNeverPositive) {
-  for (Gates gates : {Gates::kPlain, Gates::kSlow, Gates::kMinusFive, Gates::kMinusTwenty, Gates::kSpikes,
-                      Gates::kHalfZero, Gates::kZero}) {
+  for (Gates gates : {Gates::kPlain, Gates::kSlow, Gates::kMinusFive, Gates::kMinusTwenty,
+                      Gates::kSpikes, Gates::kHalfZero, Gates::kZero}) {
     for (const ops::OpRow& row : ops::registry()) {
       Case test_case = basic_case(row);
       test_case.gates = gates;
       const TensorMap inputs = make_inputs(test_case);
       const auto gate = inputs.find(value_of(Slot::kG));
-      if (gate == inputs.end() || row.name == "ssd") continue;
-      for (double g : gate->second.values) ASSERT_LE(g, 0.0) << row.name;
+      if (gate == inputs.end() || row.name == "ssd")
+        continue;
+      for (double g : gate->second.values)
+        ASSERT_LE(g, 0.0) << row.name;
     }
   }
 }
@@ -194,7 +200,8 @@ TEST(Inputs, EraseKeysAreUnitUnlessTheKernelNormalises) {
   test_case.desc.dtype = DType::kFp32;
   const HostTensor k = make_inputs(test_case).at(value_of(Slot::kK));
   double square = 0;
-  for (size_t d = 0; d < 32; ++d) square += k.values[d] * k.values[d];
+  for (size_t d = 0; d < 32; ++d)
+    square += k.values[d] * k.values[d];
   EXPECT_NEAR(square, 1.0, 1e-5);
 }
 
@@ -206,7 +213,8 @@ TEST(Coverage, NamesAreUniqueAndLegal) {
       EXPECT_TRUE(status.ok()) << case_name(test_case) << ": " << status.message();
     }
   }
-  for (const Case& test_case : shape_cases()) EXPECT_TRUE(names.insert(case_name(test_case)).second);
+  for (const Case& test_case : shape_cases())
+    EXPECT_TRUE(names.insert(case_name(test_case)).second);
 }
 
 TEST(Coverage, EveryOperatorMeetsEveryDtypeAndPacking) {
@@ -214,7 +222,8 @@ TEST(Coverage, EveryOperatorMeetsEveryDtypeAndPacking) {
     std::set<DType> dtypes;
     int packed = 0;
     for (const Case& test_case : shape_cases()) {
-      if (test_case.op != row.name) continue;
+      if (test_case.op != row.name)
+        continue;
       dtypes.insert(test_case.desc.dtype);
       packed += test_case.desc.N > 0 ? 1 : 0;
     }
@@ -244,7 +253,8 @@ TEST(Runner, RefAgreesWithItselfInEveryLayout) {
     test_case.desc.pass = backward ? Pass::kBackward : Pass::kForward;
     const TensorMap inputs = make_inputs(test_case);
     for (Layout layout : kAllLayouts) {
-      const RunResult run = run_case(test_case, inputs, {.backend = Backend::kRef, .layout = layout});
+      const RunResult run =
+          run_case(test_case, inputs, {.backend = Backend::kRef, .layout = layout});
       ASSERT_TRUE(run.status.ok()) << run.status.message();
       EXPECT_EQ(run.damage, "");
       EXPECT_EQ(compare_outputs(test_case, run.outputs, reference(test_case, inputs)), "");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The one place for bounds that tests use. Tensor-wide bounds per operator are src/perf/tolerance.h; beside them stand
-// the per-head bounds and those that single fault cases name. An error is ||x - ref|| / ||ref||.
+// The one place for bounds that tests use. Tensor-wide bounds per operator are
+// src/perf/tolerance.h; beside them stand the per-head bounds and those that single fault cases
+// name. An error is ||x - ref|| / ||ref||.
 #pragma once
 
 #include "fla/tensor.h"

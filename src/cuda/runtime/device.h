@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "fla/status.h"
+
 namespace fla::cuda {
 
 struct DeviceInfo {
@@ -18,5 +20,23 @@ struct DeviceInfo {
 /// The visible devices, in CUDA's order. Empty without a GPU, without a driver, or in a build
 /// without CUDA.
 std::vector<DeviceInfo> devices();
+
+/// Device `index`, or kNoDevice with what was found instead.
+Result<DeviceInfo> find_device(int index);
+
+/// Makes a device the current one of this thread, and the former one current again when it goes.
+class DeviceGuard {
+ public:
+  explicit DeviceGuard(int index);
+  ~DeviceGuard();
+  DeviceGuard(const DeviceGuard&) = delete;
+  DeviceGuard& operator=(const DeviceGuard&) = delete;
+
+  const Status& status() const { return status_; }
+
+ private:
+  int former_ = -1;
+  Status status_;
+};
 
 }  // namespace fla::cuda

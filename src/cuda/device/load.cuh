@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// Single elements of bf16, fp16 and fp32 tensors. A load and its conversion are apart, so that many loads are in
+// flight before the first value is used.
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+namespace fla::cuda {
+
+/// Values of fla::DType that floating tensors have here.
+enum : int32_t { kBf16 = 0, kFp16 = 1, kFp32 = 2 };
+
+/// The bits of element `index`, or 0 when `valid` is false. Predicated instead of branched: a branch per dtype would
+/// end at the value's first use.
+__device__ __forceinline__ uint32_t load_bits(const void* data, int64_t index, int32_t dtype,
+                                              bool valid) {
+  const int32_t bytes = valid ? (dtype == kFp32 ? 4 : 2) : 0;
+  const char* address = static_cast<const char*>(data) + index * (dtype == kFp32 ? 4 : 2);
+  uint32_t bits;
+  asm("{\n"
+      "  .reg .pred wide, narrow;\n"
+      "  setp.eq.s32 wide, %2, 4;\n"
+      "  setp.eq.s32 narrow, %2, 2;\n"
+      "  mov.u32 %0, 0;\n"
+      "  @wide ld.global.nc.u32 %0, [%1];\n"
+      "  @narrow ld.global.nc.u16 %0, [%1];\n"
+      "}\n"
+      : "=r"(bits)
+      : "l"(address), "r"(bytes));
+  return bits;
+}
+
+__device__ __forceinline__ float to_float(uint32_t bits, int32_t dtype) {
+  if (dtype == kFp32)
+    return __uint_as_float(bits);
+  if (dtype == kBf16)
+    return __uint_as_float(bits << 16);
+  return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
+}
+
+__device__ __forceinline__ void store_float(void* data, int64_t index, int32_t dtype,
+                                            float value) {
+  if (dtype == kFp32) {
+    static_cast<float*>(data)[index] = value;
+  } else if (dtype == kBf16) {
+    static_cast<__nv_bfloat16*>(data)[index] = __float2bfloat16_rn(value);
+  } else {
+    static_cast<__half*>(data)[index] = __float2half_rn(value);
+  }
+}
+
+/// kVec neighbouring floats, aligned to their size; read and written once, so not kept in the caches.
+template <int kVec>
+__device__ __forceinline__ void load_floats(const float* from, float (&to)[kVec]) {
+  if constexpr (kVec == 4) {
+    const float4 x = __ldcs(reinterpret_cast<const float4*>(from));
+    to[0] = x.x, to[1] = x.y, to[2] = x.z, to[3] = x.w;
+  } else if constexpr (kVec == 2) {
+    const float2 x = __ldcs(reinterpret_cast<const float2*>(from));
+    to[0] = x.x, to[1] = x.y;
+  } else {
+    to[0] = __ldcs(from);
+  }
+}
+
+template <int kVec>
+__device__ __forceinline__ void store_floats(float* to, const float (&from)[kVec]) {
+  if constexpr (kVec == 4) {
+    __stcs(reinterpret_cast<float4*>(to), make_float4(from[0], from[1], from[2], from[3]));
+  } else if constexpr (kVec == 2) {
+    __stcs(reinterpret_cast<float2*>(to), make_float2(from[0], from[1]));
+  } else {
+    __stcs(to, from[0]);
+  }
+}
+
+}  // namespace fla::cuda

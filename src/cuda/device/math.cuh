@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Elementwise functions in full fp32 accuracy.
+#pragma once
+
+namespace fla::cuda {
+
+__device__ __forceinline__ float sigmoid(float x) {
+  return 1.0F / (1.0F + expf(-x));
+}
+
+/// ln(1 + e^x) without overflow, and with full relative accuracy for very negative x.
+__device__ __forceinline__ float softplus(float x) {
+  return fmaxf(x, 0.0F) + log1pf(expf(-fabsf(x)));
+}
+
+}  // namespace fla::cuda

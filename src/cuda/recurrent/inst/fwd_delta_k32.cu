@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// Recurrent forward, DELTA update, K padded to 32.
+#include "cuda/recurrent/fwd.cuh"
+#include "cuda/recurrent/instances.h"
+
+namespace fla::cuda::recurrent {
+
+const void* fwd_delta_k32(int vec) {
+  return fwd_entry<Update::kDelta, 32>(vec);
+}
+
+}  // namespace fla::cuda::recurrent

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// Copies the last key states from scratch to their tensor.
+// Grid      x = (sequence, head)
+#include "cuda/recurrent/key_state.h"
+#include "cuda/recurrent/sequence.cuh"
+
+namespace fla::cuda::recurrent {
+
+__global__ void __launch_bounds__(kKeyStateThreads)
+    fla_recurrent_fwd_key_state(const __grid_constant__ KeyStateCopy p) {
+  const int64_t n = static_cast<int64_t>(blockIdx.x) / p.heads;
+  const int64_t head = static_cast<int64_t>(blockIdx.x) % p.heads;
+  const int64_t row = state_row_of(p.state_indices, p.state_rows, n);
+  if (row < 0)
+    return;
+  for (int x = static_cast<int>(threadIdx.x); x < p.keys; x += kKeyStateThreads) {
+    p.to.data[row * p.to.row + head * p.to.head + x * p.to.key] =
+        p.from[static_cast<int64_t>(blockIdx.x) * p.keys + x];
+  }
+}
+
+const void* key_state_entry() {
+  return reinterpret_cast<const void*>(&fla_recurrent_fwd_key_state);
+}
+
+}  // namespace fla::cuda::recurrent

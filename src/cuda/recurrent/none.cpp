@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// What the recurrent family answers in a build without CUDA.
+#include <string>
+
+#include "cuda/recurrent/launch.h"
+
+namespace fla::cuda::recurrent {
+
+Result<std::unique_ptr<PlanImpl>> plan(std::string_view call, const Canonical& /*canonical*/,
+                                       const OpDesc& /*desc*/, const Context& /*context*/,
+                                       const Tuning& /*tuning*/) {
+  return Status(Code::kNoDevice,
+                std::string(call) +
+                    ": this build of fla has no CUDA backend (configure with FLA_CUDA=ON)");
+}
+
+}  // namespace fla::cuda::recurrent
