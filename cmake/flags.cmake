@@ -11,7 +11,8 @@ endif()
 if(FLA_CUDA)
   # Real code for Hopper and for Blackwell. The Blackwell code is compiled and has never been run.
   # No --use_fast_math: approximate instructions are called by name.
-  set(CMAKE_CUDA_ARCHITECTURES 90-real 100-real 103-real)
+  set(FLA_CUDA_ARCHS "90;100;103" CACHE STRING "Architectures that the CUDA kernels are compiled for")
+  list(TRANSFORM FLA_CUDA_ARCHS APPEND -real OUTPUT_VARIABLE CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
   enable_language(CUDA)
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # nvcc has C++20; CMake 3.25 does not know it

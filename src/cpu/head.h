@@ -16,6 +16,7 @@ namespace fla::cpu {
 
 /// Gradients of per-head parameters, summed over the tokens of one sequence; null where not wanted.
 struct ParameterSums {
+  double* g_gamma = nullptr;        // [HV]
   double* a_log = nullptr;          // [HV]
   double* dt_bias = nullptr;        // [HV] or [HV, K]
   double* d_skip = nullptr;         // [HV]

@@ -183,7 +183,11 @@ void HeadIo::fold_channel_gates() {
 void HeadIo::fold_gate() {
   switch (problem_.canonical.decay) {
     case Decay::kNone:
+      return;
     case Decay::kHead:
+      for (int64_t i = 0; i < chunk_.tokens && sums_.g_gamma != nullptr; ++i) {
+        sums_.g_gamma[head_] += static_cast<double>(chunk_.dg_row[i]);
+      }
       return;
     case Decay::kScalar:
       fold_scalar_gate();

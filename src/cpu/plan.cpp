@@ -71,14 +71,16 @@ Sequence sequence_of(const OpDesc& desc, const TensorSet& tensors, int64_t n) {
   return sequence;
 }
 
-constexpr Slot kParameters[] = {Slot::kALog, Slot::kDtBias, Slot::kDSkip, Slot::kLogAtkScale,
-                                Slot::kU};
+constexpr Slot kParameters[] = {Slot::kGGamma, Slot::kALog,        Slot::kDtBias,
+                                Slot::kDSkip,  Slot::kLogAtkScale, Slot::kU};
 
 // Doubles that a parameter's gradient takes per sequence.
 int64_t parameter_size(const Problem& p, Slot slot) {
   const Canonical& c = p.canonical;
   const bool gate = c.dt_gate || c.gate_input != GateInput::kLog;
   switch (slot) {
+    case Slot::kGGamma:
+      return c.decay == Decay::kHead && c.head_log_decay.empty() ? p.value_heads : 0;
     case Slot::kALog:
       return gate ? p.value_heads : 0;
     case Slot::kDtBias:
@@ -192,7 +194,8 @@ class CpuPlan final : public PlanImpl {
 
   ParameterSums sums_of(const TensorSet& tensors, double* place) const {
     ParameterSums sums;
-    double** targets[] = {&sums.a_log, &sums.dt_bias, &sums.d_skip, &sums.log_atk_scale, &sums.u};
+    double** targets[] = {&sums.g_gamma, &sums.a_log,         &sums.dt_bias,
+                          &sums.d_skip,  &sums.log_atk_scale, &sums.u};
     for (size_t i = 0; i < std::size(kParameters); ++i) {
       const int64_t size = parameter_size(problem_, kParameters[i]);
       if (size > 0 && tensors.grad(kParameters[i]).data != nullptr)

@@ -10,6 +10,7 @@
 
 #include "core/plan_impl.h"
 #include "cpu/launch.h"
+#include "cuda/recurrent/launch.h"
 #include "ops/registry.h"
 #include "ref/launch.h"
 
@@ -32,6 +33,7 @@ std::string_view backend_name(Backend backend) {
 struct Plan::State {
   const ops::OpRow* row;
   OpDesc desc;
+  Device device;  // where run() expects the tensors
   std::unique_ptr<PlanImpl> impl;
 };
 
@@ -74,14 +76,25 @@ Status check_workspace(const ops::OpRow& row, const OpDesc& desc, Workspace work
                   kWorkspaceAlignment)};
 }
 
+/// kAuto computes where the tensors are.
+Backend chosen_backend(const Context& context) {
+  if (context.backend != Backend::kAuto)
+    return context.backend;
+  return context.device.type == DeviceType::kCuda ? Backend::kCuda : Backend::kCpu;
+}
+
+/// Where a backend's tensors lie. The index counts GPUs; the CPU has one device.
+Device device_of(Backend backend, const Context& context) {
+  return backend == Backend::kCuda ? Device{DeviceType::kCuda, context.device.index} : Device{};
+}
+
 Result<std::unique_ptr<PlanImpl>> plan_on_backend(const ops::OpRow& row, const OpDesc& desc,
                                                   const Context& context) {
   switch (context.backend) {
     case Backend::kRef:
       return ref::plan(row.name, desc);
     case Backend::kCuda:
-      return Status(Code::kNoDevice,
-                    fmt::format("no CUDA kernel is built for {}", ops::call_name(row, desc)));
+      return cuda::recurrent::plan(ops::call_name(row, desc), row.canonical(desc), desc, context);
     case Backend::kAuto:
     case Backend::kCpu:
       break;
@@ -131,7 +144,7 @@ Status Plan::run(const TensorSet& tensors, Workspace workspace, Stream stream) c
   const State& state = *state_;
   Status status = check_workspace(*state.row, state.desc, workspace, state.impl->workspace_bytes());
   if (status.ok())
-    status = ops::check_tensors(*state.row, state.desc, tensors);
+    status = ops::check_tensors(*state.row, state.desc, tensors, state.device);
   if (!status.ok())
     return status;
   if (state.desc.T > 0)
@@ -151,10 +164,14 @@ Result<Plan> make_plan(std::string_view op, const OpDesc& desc, const Context& c
   if (!status.ok())
     return status;
   formed = ops::complete(row, formed);
-  Result<std::unique_ptr<PlanImpl>> impl = plan_on_backend(row, formed, context);
+  Context placed = context;
+  placed.backend = chosen_backend(context);
+  placed.device = device_of(placed.backend, context);
+  Result<std::unique_ptr<PlanImpl>> impl = plan_on_backend(row, formed, placed);
   if (!impl.ok())
     return impl.status();
-  return Plan(std::make_unique<Plan::State>(Plan::State{&row, formed, std::move(impl.value())}));
+  return Plan(std::make_unique<Plan::State>(
+      Plan::State{&row, formed, placed.device, std::move(impl.value())}));
 }
 
 }  // namespace fla

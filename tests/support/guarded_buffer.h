@@ -31,6 +31,9 @@ class GuardedBuffer {
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
+  /// The bands and what lies between them, for a copy of it all in another memory.
+  std::byte* memory() { return data_ - kBandBytes; }
+  size_t memory_bytes() const { return bytes_ + 2 * kBandBytes; }
   /// Whether both bands still hold their poison.
   bool bands_intact() const;
 
@@ -64,6 +67,7 @@ class PlacedTensor {
   static PlacedTensor output(DType dtype, const std::vector<int64_t>& shape, Layout layout);
 
   const TensorView& view() const { return view_; }
+  GuardedBuffer& buffer() { return buffer_; }
   HostTensor read() const;
   /// Lets a run write the elements of an input (a state updated in place); the surroundings stay
   /// guarded.

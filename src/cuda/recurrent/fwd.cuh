@@ -270,16 +270,16 @@ __device__ __forceinline__ void walk(const Params& p, TokenReader<kUpdate, kKeys
 }
 
 /// CTAs that an SM should hold: enough state in flight to hide the memory's latency, no spills.
-template <int kKeys, int kVec>
+template <Update kUpdate, int kKeys, int kVec>
 constexpr int ctas_per_sm() {
-  constexpr int kFloats = Tile<kKeys, kVec>::kOwn * kVec;
-  if (kKeys > 256)
-    return 1;  // 8 warps
-  return (kFloats > 32 ? 3 : (kFloats > 16 ? 4 : 5));
+  if (kKeys > 128)
+    return kKeys > 256 ? 1 : 2;
+  const int most = Tile<kKeys, kVec>::kOwn * kVec > 16 ? 3 : 4;
+  return kUpdate == Update::kDplr ? most - 1 : most;
 }
 
 template <Update kUpdate, int kKeys, int kVec>
-__global__ void __launch_bounds__(kWarpsFor<kKeys>* kWarpSize, (ctas_per_sm<kKeys, kVec>()))
+__global__ void __launch_bounds__(kWarpsFor<kKeys>* kWarpSize, (ctas_per_sm<kUpdate, kKeys, kVec>()))
     fla_recurrent_fwd(const __grid_constant__ Params p) {
   __shared__ Shared<kKeys, kVec> shared;
   const int64_t block = blockIdx.x;

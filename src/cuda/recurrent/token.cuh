@@ -71,7 +71,8 @@ class TokenReader {
       const bool valid = x < p.keys;
       constant_[i] = p.u.data != nullptr
                          ? parameter(p.u, key_head * p.u.head + x * p.u.element, 0.0F, valid)
-                         : parameter(p.dt_bias, bias_index(x), 0.0F, valid);
+                         : parameter(p.dt_bias, bias_index(x), 0.0F,
+                                     valid || p.decay != Decay::kVector);
       const int64_t at = sequence.state_row * p.initial_key.row +
                          (p.key_state_per_key_head ? key_head : head) * p.initial_key.head +
                          x * p.initial_key.key;
