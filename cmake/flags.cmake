@@ -8,6 +8,10 @@ if(FLA_SANITIZE)
   target_link_options(fla_flags INTERFACE -fsanitize=${FLA_SANITIZE})
 endif()
 
+# For rooms that hold no kernel (perf, cli): the headers of CLI11 and nlohmann-json make their files slow to compile,
+# and this halves it.
+set(FLA_COLD_FLAGS -O1 -g1)
+
 if(FLA_CUDA)
   # Real code for Hopper and for Blackwell. The Blackwell code is compiled and has never been run.
   # No --use_fast_math: approximate instructions are called by name.

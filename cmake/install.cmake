@@ -1,7 +1,4 @@
 # `make install PREFIX=dir`: the binary, the shared library with its C header, and a package for find_package(fla).
-if(NOT TARGET fla OR NOT TARGET fla_shared)
-  return()
-endif()
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/fla)

@@ -27,6 +27,7 @@ EDGES = {
     "cli": [*CORE, "ops/*", "model/*", "perf/*"],
     "examples": ["fla/*"],
     "tests": ["*"],
+    "tools": ["*"],
 }
 LICENCE = "SPDX-License-Identifier: MIT"
 GETENV_FILE = "src/cli/log.cpp"  # the one file that may read the environment (FLA_LOG)

@@ -117,7 +117,8 @@ Refused by name: reverse, gv, gk beside g, per-channel beta, return_intermediate
 output_attentions, disable_recompute, checkpoint_level.
 
 Backends: `ref` (fp64 arithmetic, token by token) and `cpu` serve every operator, forward and backward, chunk and
-recurrent; the backward of the recurrent names is the chunked one. `cuda`: no kernel yet.
+recurrent; the backward of the recurrent names is the chunked one. `cuda` serves the forward pass of the recurrent names,
+of every operator; the chunked names and the backward pass are refused there.
 )";
 
 }  // namespace

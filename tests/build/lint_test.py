@@ -19,7 +19,9 @@ class Lint(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
-        shutil.copytree(ROOT / "tools", self.root / "tools")
+        (self.root / "tools").mkdir()
+        for name in ("lint.py", "check_layers.py"):
+            shutil.copy(ROOT / "tools" / name, self.root / "tools")
         for name in (".clang-format", ".clang-tidy"):
             shutil.copy(ROOT / name, self.root)
         (self.root / "src/core").mkdir(parents=True)

@@ -24,7 +24,7 @@ namespace {
 constexpr int kRounds = 31;
 constexpr int64_t kHeads = 32;
 constexpr int64_t kDim = 128;
-constexpr size_t kFlushBytes = size_t{256} << 20;      // over four times the L2
+constexpr size_t kFlushBytes = size_t{256} << 20;     // over four times the L2
 constexpr size_t kRotationBytes = size_t{512} << 20;  // of the states that replays walk through
 
 void require(const Status& status) {
@@ -39,7 +39,8 @@ T taken(Result<T> result) {
 }
 
 double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<long>(values.size() / 2), values.end());
+  std::nth_element(values.begin(), values.begin() + static_cast<long>(values.size() / 2),
+                   values.end());
   return values[values.size() / 2];
 }
 
@@ -78,7 +79,8 @@ std::vector<cuda::DeviceBuffer> random_states(size_t bytes, size_t copies) {
   std::generate(block.begin(), block.end(), [&] { return normal(random); });
   std::vector<float> host(bytes / sizeof(float));
   for (size_t i = 0; i < host.size(); i += block.size())
-    std::copy_n(block.begin(), std::min(block.size(), host.size() - i), host.begin() + static_cast<long>(i));
+    std::copy_n(block.begin(), std::min(block.size(), host.size() - i),
+                host.begin() + static_cast<long>(i));
   std::vector<cuda::DeviceBuffer> states;
   for (size_t i = 0; i < copies; ++i) {
     states.push_back(taken(cuda::DeviceBuffer::create(bytes)));
@@ -109,7 +111,8 @@ class Bench {
     const cuda::GraphExec graph = taken(cuda::GraphExec::capture(stream_.get(), rotated));
     std::vector<double> times;
     for (int i = 0; i < kRounds; ++i)
-      times.push_back(timed([&] { return graph.launch(stream_.get()); }) / static_cast<double>(count));
+      times.push_back(timed([&] { return graph.launch(stream_.get()); }) /
+                      static_cast<double>(count));
     return median(times);
   }
 
@@ -119,10 +122,27 @@ class Bench {
     const cuda::DeviceBuffer to = taken(cuda::DeviceBuffer::create(bytes));
     require(from.fill(0x3a, stream_.get()));
     const double ms = flushed([&] {
-      return cuda::launch_copy_peak(from.data(), to.data(), static_cast<int64_t>(bytes), stream_.get());
+      return cuda::launch_copy_peak(from.data(), to.data(), static_cast<int64_t>(bytes),
+                                    stream_.get());
     });
     peak_ = 2.0 * static_cast<double>(bytes) / ms * 1e-9;
     std::printf("copy of 1 GiB: %.3f ms, %.3f TB/s read + write\n", ms, peak_);
+  }
+
+  /// What a graph node costs that does nothing.
+  void launch_floor() const {
+    constexpr size_t kNodes = 64;
+    const cuda::DeviceBuffer buffer = taken(cuda::DeviceBuffer::create(32));
+    auto* from = static_cast<std::byte*>(buffer.data());
+    const double ms = replayed(
+        [&] {
+          Status status;
+          for (size_t i = 0; i < kNodes && status.ok(); ++i)
+            status = cuda::launch_copy_peak(from, from + 16, 16, stream_.get());
+          return status;
+        },
+        kNodes);
+    std::printf("copy of 16 bytes, a node of a graph: %.4f ms\n", ms);
   }
 
   void decode(int64_t B, int64_t T, int vec, bool v_first, bool once) const {
@@ -137,7 +157,8 @@ class Bench {
     desc.state_v_first = v_first;
     Context context;
     context.device = {DeviceType::kCuda, 0};
-    const auto plan = taken(cuda::recurrent::plan("bench", row.canonical(desc), desc, context, {vec}));
+    const auto plan =
+        taken(cuda::recurrent::plan("bench", row.canonical(desc), desc, context, {vec}));
     const size_t bytes = static_cast<size_t>(B * kHeads * kDim * kDim) * sizeof(float);
     const size_t copies = once ? 1 : std::max<size_t>(2, kRotationBytes / bytes);
     const std::vector<cuda::DeviceBuffer> states = random_states(bytes, copies);
@@ -162,9 +183,10 @@ class Bench {
         },
         states.size());
     const double floor = 2.0 * static_cast<double>(bytes) / peak_ * 1e-9;
-    std::printf("kda B %3ld T %ld %s %-28s flushed %.4f  replay %.4f  floor %.4f ms  %.1f %% of copy\n",
-                static_cast<long>(B), static_cast<long>(T), v_first ? "VxK" : "KxV",
-                plan->name().c_str(), single, rotated, floor, 100.0 * floor / rotated);
+    std::printf(
+        "kda B %3ld T %ld %s %-28s flushed %.4f  replay %.4f  floor %.4f ms  %.1f %% of copy\n",
+        static_cast<long>(B), static_cast<long>(T), v_first ? "VxK" : "KxV", plan->name().c_str(),
+        single, rotated, floor, 100.0 * floor / rotated);
   }
 
  private:
@@ -190,9 +212,11 @@ int run(bool once) {
   }
   std::printf("%s, %d SMs\n", device.value().name.c_str(), device.value().num_sms);
   const Bench bench;
-  if (!once)
+  if (!once) {
     bench.copy_ceiling();
-  for (const int64_t B : {1, 32, 256}) {
+    bench.launch_floor();
+  }
+  for (const int64_t B : {1, 4, 32, 256}) {
     bench.decode(B, 1, 0, false, once);
     if (once)
       continue;

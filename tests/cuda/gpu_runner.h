@@ -2,9 +2,9 @@
 // Running a case on the GPU in memory that is poisoned and guarded as the CPU tests' memory is.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "cuda/runtime/device.h"
 #include "support/case.h"
@@ -22,13 +22,14 @@ struct GpuOptions {
 };
 
 /// Plans and runs `test_case` on device 0; waits for it.
-RunResult run_on_gpu(const Case& test_case, const TensorMap& inputs, const GpuOptions& options = {});
+RunResult run_on_gpu(const Case& test_case, const TensorMap& inputs,
+                     const GpuOptions& options = {});
 
 /// Why there is no GPU here; "" when there is one.
 std::string missing_gpu();
 
 }  // namespace fla::test
 
-#define FLA_SKIP_WITHOUT_GPU()                                                     \
+#define FLA_SKIP_WITHOUT_GPU()                                                \
   if (const std::string reason = ::fla::test::missing_gpu(); !reason.empty()) \
   GTEST_SKIP() << reason

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// fla_gpu_tests: all tests where a GPU is; elsewhere those of a machine without one, and exit 77 ("skipped").
-#include <gtest/gtest.h>
-
+// fla_gpu_tests: all tests where a GPU is; elsewhere those of a machine without one, and exit 77
+// ("skipped").
 #include <cstdio>
+
+#include <gtest/gtest.h>
 
 #include "gpu_runner.h"
 

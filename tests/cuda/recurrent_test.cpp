@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The recurrent forward kernels of every operator against ref.
-#include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "gpu_runner.h"
 #include "support/compare.h"
@@ -61,8 +61,8 @@ std::vector<Case> size_cases() {
       desc.K = size.K;
       desc.V = size.V;
       desc.M = row.find(Slot::kS) == nullptr ? 0 : size.M;
-      desc.state_v_first = turn % 2 == 1 && (row.flags & static_cast<uint32_t>(
-                                                 ops::Flag::kStateVFirst)) != 0;
+      desc.state_v_first =
+          turn % 2 == 1 && (row.flags & static_cast<uint32_t>(ops::Flag::kStateVFirst)) != 0;
       desc.dtype = kDTypes[turn++ % std::size(kDTypes)];
       if (row.name == "gated_delta_product")
         desc.num_householder = 3;
@@ -154,8 +154,7 @@ TEST_P(EveryOperator, IsCapturable) {
 
 TEST_P(EveryOperator, AutoFollowsTheDevice) {
   const Case test_case = decode_case();
-  const RunResult run =
-      run_on_gpu(test_case, make_inputs(test_case), {.backend = Backend::kAuto});
+  const RunResult run = run_on_gpu(test_case, make_inputs(test_case), {.backend = Backend::kAuto});
   ASSERT_TRUE(run.status.ok()) << run.status.message();
   EXPECT_EQ(run.plan_name.substr(0, 5), "cuda.");
 }

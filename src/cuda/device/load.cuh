@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Single elements of bf16, fp16 and fp32 tensors. A load and its conversion are apart, so that many loads are in
-// flight before the first value is used.
+// Single elements of bf16, fp16 and fp32 tensors. A load and its conversion are apart, so that many
+// loads are in flight before the first value is used.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,9 @@ namespace fla::cuda {
 /// Values of fla::DType that floating tensors have here.
 enum : int32_t { kBf16 = 0, kFp16 = 1, kFp32 = 2 };
 
-/// The bits of element `index`, or 0 when `valid` is false. Predicated instead of branched: a branch per dtype would
-/// end at the value's first use.
-__device__ __forceinline__ uint32_t load_bits(const void* data, int64_t index, int32_t dtype,
-                                              bool valid) {
-  const int32_t bytes = valid ? (dtype == kFp32 ? 4 : 2) : 0;
-  const char* address = static_cast<const char*>(data) + index * (dtype == kFp32 ? 4 : 2);
+/// The bits of the 2- or 4-byte element at `address`, or 0 when `valid` is false. Predicated
+/// instead of branched: a branch per dtype would end at the value's first use.
+__device__ __forceinline__ uint32_t load_bits(const char* address, int32_t bytes, bool valid) {
   uint32_t bits;
   asm("{\n"
       "  .reg .pred wide, narrow;\n"
@@ -29,30 +26,29 @@ __device__ __forceinline__ uint32_t load_bits(const void* data, int64_t index, i
       "  @narrow ld.global.nc.u16 %0, [%1];\n"
       "}\n"
       : "=r"(bits)
-      : "l"(address), "r"(bytes));
+      : "l"(address), "r"(valid ? bytes : 0));
   return bits;
 }
 
+/// Selected, not branched, for the same reason.
 __device__ __forceinline__ float to_float(uint32_t bits, int32_t dtype) {
-  if (dtype == kFp32)
-    return __uint_as_float(bits);
-  if (dtype == kBf16)
-    return __uint_as_float(bits << 16);
-  return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
+  const float wide = __uint_as_float(dtype == kBf16 ? bits << 16 : bits);
+  const float half = __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
+  return dtype == kFp16 ? half : wide;
 }
 
-__device__ __forceinline__ void store_float(void* data, int64_t index, int32_t dtype,
-                                            float value) {
+__device__ __forceinline__ void store_float(char* address, int32_t dtype, float value) {
   if (dtype == kFp32) {
-    static_cast<float*>(data)[index] = value;
+    *reinterpret_cast<float*>(address) = value;
   } else if (dtype == kBf16) {
-    static_cast<__nv_bfloat16*>(data)[index] = __float2bfloat16_rn(value);
+    *reinterpret_cast<__nv_bfloat16*>(address) = __float2bfloat16_rn(value);
   } else {
-    static_cast<__half*>(data)[index] = __float2half_rn(value);
+    *reinterpret_cast<__half*>(address) = __float2half_rn(value);
   }
 }
 
-/// kVec neighbouring floats, aligned to their size; read and written once, so not kept in the caches.
+/// kVec neighbouring floats, aligned to their size; read and written once, so not kept in the
+/// caches.
 template <int kVec>
 __device__ __forceinline__ void load_floats(const float* from, float (&to)[kVec]) {
   if constexpr (kVec == 4) {
@@ -75,6 +71,19 @@ __device__ __forceinline__ void store_floats(float* to, const float (&from)[kVec
   } else {
     __stcs(to, from[0]);
   }
+}
+
+/// Starts a copy of 16 bytes to shared memory, or zeros when `valid` is false; copy_wait ends all
+/// of a thread's copies.
+__device__ __forceinline__ void copy_quad(float* shared, const float* global, bool valid) {
+  const auto target = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(target), "l"(global),
+               "r"(valid ? 16 : 0)
+               : "memory");
+}
+
+__device__ __forceinline__ void copy_wait() {
+  asm volatile("cp.async.wait_all;\n" ::: "memory");
 }
 
 }  // namespace fla::cuda

@@ -20,8 +20,8 @@ __device__ __forceinline__ float warp_max(float x) {
   return x;
 }
 
-/// Sums each x[i] over a block of kWarps warps; every thread gets them. One barrier inside; `parts` must not be
-/// written again before the next one.
+/// Sums each x[i] over a block of kWarps warps; every thread gets them. One barrier inside; `parts`
+/// must not be written again before the next one.
 template <int kWarps, int kCount>
 __device__ __forceinline__ void block_sum(float (&x)[kCount], float (*parts)[kWarps]) {
 #pragma unroll

@@ -10,8 +10,14 @@ namespace {
 Rows rows_of(const TensorView& view, bool key_side) {
   if (view.data == nullptr)
     return {};
-  return {view.data,      view.stride[0], view.stride[1],
-          view.stride[2], static_cast<int32_t>(view.dtype), key_side};
+  const auto bytes = static_cast<int64_t>(dtype_bytes(view.dtype));
+  return {static_cast<char*>(view.data),
+          view.stride[0] * bytes,
+          view.stride[1] * bytes,
+          view.stride[2] * bytes,
+          static_cast<int32_t>(view.dtype),
+          static_cast<int32_t>(bytes),
+          key_side};
 }
 
 Rows key_rows(const TensorView& view) {
@@ -24,15 +30,17 @@ Rows value_rows(const TensorView& view) {
 /// hgrn: [B, T, heads * n].
 Rows flat_rows(const TensorView& view, int64_t n) {
   Rows rows = rows_of(view, false);
-  rows.head = n;
+  rows.head = n * rows.element;
   return rows;
 }
 
 Parameter parameter_of(const TensorView& view) {
   if (view.data == nullptr)
     return {};
-  return {view.data, view.stride[0], view.rank > 1 ? view.stride[1] : 0,
-          static_cast<int32_t>(view.dtype)};
+  const auto bytes = static_cast<int64_t>(dtype_bytes(view.dtype));
+  return {static_cast<const char*>(view.data), view.stride[0] * bytes,
+          view.rank > 1 ? view.stride[1] * bytes : 0, static_cast<int32_t>(view.dtype),
+          static_cast<int32_t>(bytes)};
 }
 
 bool divides(int64_t unit, const State& state) {
@@ -56,6 +64,10 @@ State state_of(const Canonical& canonical, const OpDesc& desc, const TensorView&
     state.key = view.stride[desc.state_v_first ? 3 : 2];
     state.value = view.stride[desc.state_v_first ? 2 : 3];
   }
+  // Inside a matrix the kernels count in 32 bits.
+  constexpr int64_t kWidest = int64_t{1} << 22;
+  if (state.key >= kWidest || state.value >= kWidest)
+    return state;
   if (state.value == 1 && values % vec == 0 && state.key % vec == 0 && divides(vec, state)) {
     state.access = StateAccess::kColumns;
   } else if (state.key == 1 && keys % 4 == 0 && state.value % 4 == 0 && divides(4, state)) {
@@ -166,9 +178,15 @@ Params bind(const Canonical& c, const OpDesc& desc, const TensorSet& t, int vec)
 namespace {
 
 Rows score_rows(const OpDesc& desc, float* scores) {
+  constexpr int64_t kBytes = sizeof(float);
   const int64_t heads = desc.value_heads();
-  return {scores,        desc.T * heads * desc.M, heads * desc.M, desc.M,
-          static_cast<int32_t>(DType::kFp32), false};
+  return {reinterpret_cast<char*>(scores),
+          desc.T * heads * desc.M * kBytes,
+          heads * desc.M * kBytes,
+          desc.M * kBytes,
+          static_cast<int32_t>(DType::kFp32),
+          kBytes,
+          false};
 }
 
 }  // namespace

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT
-// Recurrent forward: token by token through one head of one sequence, the state in registers (math.md 3.1).
+// Recurrent forward: token by token through one head of one sequence, the state in registers
+// (math.md 3.1).
 //
 //   r = S^T erase                      y = v - r (DELTA) or v
 //   o = scale (S^T read + (q.k) y + (q.b) r)
 //   S = decay S + write y + add r
 //
-// The coefficients carry the gates: erase = beta k e^g, read = q e^g, so that one pass over S feeds both sums.
+// The coefficients carry the gates: erase = beta k e^g, read = q e^g, so that one pass over S feeds
+// both sums.
 //
-// Shapes    q,k,e,b [T,K] a head; v,o [T,V]; S [K,V] fp32. K <= kKeys, V in slabs of 32 kVec columns.
-// Grid      x = (sequence, value head, slab), slab fastest; a CTA owns one slab of S across all tokens
-// Roles     W = 4 warps (8 for kKeys = 512) alike: warp w owns keys [w kKeys/W, (w+1) kKeys/W), lane l columns [l kVec, (l+1) kVec)
-// Smem      Coefficients twice (a row is prepared while slower warps still use the last), partial sums of r and o
-// Barriers  two a row: coefficients written, partial sums written; one or two more for l2norm and softmax
-// Rounding  none inside: fp32 throughout, o rounds once
-// Order     sums over keys run over a warp's keys, then over warps: the same whatever the slab
+// Shapes    q,k,e,b [T,K] a head; v,o [T,V]; S [K,V] fp32. K <= kKeys, V in slabs of 32 kVec
+// columns. Grid      x = (sequence, value head, slab), slab fastest; a CTA owns one slab of S
+// across all tokens Roles     W = 4 warps (8 for kKeys = 512) alike: warp w owns keys [w kKeys/W,
+// (w+1) kKeys/W), lane l columns [l kVec, (l+1) kVec) Smem      Coefficients twice (a row is
+// prepared while slower warps still use the last), partial sums of r and o Barriers  two a row:
+// coefficients written, partial sums written; one or two more for l2norm and softmax Rounding  none
+// inside: fp32 throughout, o rounds once Order     sums over keys run over a warp's keys, then over
+// warps: the same whatever the slab
 #pragma once
 
 #include <cstdint>
@@ -23,16 +26,6 @@
 #include "cuda/recurrent/token.cuh"
 
 namespace fla::cuda::recurrent {
-
-template <int kKeys, int kVec>
-struct Shared {
-  static constexpr int kWarps = kWarpsFor<kKeys>;
-  static constexpr int kColumns = kWarpSize * kVec;
-  alignas(16) Coefficients<kKeys> rows[2];
-  alignas(16) float erased[kWarps][kColumns];
-  alignas(16) float read[kWarps][kColumns];
-  float parts[3][kWarps];
-};
 
 /// kVec neighbouring floats of shared memory, aligned to their size.
 template <int kVec>
@@ -48,9 +41,36 @@ __device__ __forceinline__ void copy_shared(const float* from, float (&to)[kVec]
   }
 }
 
+/// Where a warp turns a K-contiguous state so that lanes own columns. Padded by a quad against bank
+/// conflicts.
+template <int kKeys, int kVec>
+struct Turn {
+  static constexpr int kOwn = kKeys / kWarpsFor<kKeys>;
+  static constexpr int kPassKeys = kOwn < 32 ? kOwn : 32;
+  alignas(16) float s[kWarpsFor<kKeys>][kWarpSize * kVec][kPassKeys + 4];
+};
+
+template <int kKeys, int kVec>
+struct WalkShared {
+  static constexpr int kWarps = kWarpsFor<kKeys>;
+  static constexpr int kColumns = kWarpSize * kVec;
+  alignas(16) Coefficients<kKeys> rows[2];
+  alignas(16) float erased[kWarps][kColumns];
+  alignas(16) float read[kWarps][kColumns];
+  float parts[3][kWarps];
+};
+
+/// The state is turned before the first row and after the last.
+template <int kKeys, int kVec>
+union Shared {
+  WalkShared<kKeys, kVec> walk;
+  Turn<kKeys, kVec> turn;
+};
+
 /// A thread's part of the state: kOwn neighbouring keys, kVec neighbouring columns.
 template <int kKeys, int kVec>
-struct Tile {
+class Tile {
+ public:
   static constexpr int kOwn = kKeys / kWarpsFor<kKeys>;
   float s[kOwn][kVec];
 
@@ -65,69 +85,137 @@ struct Tile {
     }
   }
 
-  /// `from` is the head's matrix; all loads start before the first value is used.
-  __device__ void load(const State& state, const float* from, int keys, int column, int values) {
+  /// `from` is the head's matrix. All loads start before the first value is used.
+  __device__ void load(const State& state, const float* from, int keys, int column, int values,
+                       Turn<kKeys, kVec>& turn) {
     clear();
+    if (state.access == StateAccess::kKeys)
+      return load_keys(state, from, keys, column, values, turn);
+    if (state.access == StateAccess::kColumns) {
+      const int own = column < values ? keys - first_key() : 0;
+      const auto stride = static_cast<uint32_t>(state.key);
+      uint32_t offset = static_cast<uint32_t>(first_key()) * stride + static_cast<uint32_t>(column);
+#pragma unroll
+      for (int i = 0; i < kOwn; ++i, offset += stride) {
+        if (i < own)
+          load_floats<kVec>(from + offset, s[i]);
+      }
+      return;
+    }
     const float* mine = from + first_key() * state.key + column * state.value;
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
-      if (state.access == StateAccess::kColumns && first_key() + i < keys && column < values)
-        load_floats<kVec>(mine + i * state.key, s[i]);
-    }
-    if (state.access == StateAccess::kColumns)
-      return;
-#pragma unroll
-    for (int i = 0; i < kOwn; i += 4) {
 #pragma unroll
       for (int j = 0; j < kVec; ++j) {
-        const bool valid = column + j < values;
-        const float* quad = mine + i * state.key + j * state.value;
-        if (state.access == StateAccess::kKeys) {
-          float four[4] = {};
-          if (valid && first_key() + i < keys)
-            load_floats<4>(quad, four);
-#pragma unroll
-          for (int x = 0; x < 4; ++x)
-            s[i + x][j] = four[x];
-        } else {
-#pragma unroll
-          for (int x = 0; x < 4; ++x) {
-            if (valid && first_key() + i + x < keys)
-              s[i + x][j] = quad[x * state.key];
-          }
-        }
+        if (first_key() + i < keys && column + j < values)
+          s[i][j] = mine[i * state.key + j * state.value];
       }
     }
   }
 
-  __device__ void store(const State& state, float* to, int keys, int column, int values) const {
-    float* mine = to + first_key() * state.key + column * state.value;
+  __device__ void store(const State& state, float* to, int keys, int column, int values,
+                        Turn<kKeys, kVec>& turn) const {
+    if (state.access == StateAccess::kKeys)
+      return store_keys(state, to, keys, column, values, turn);
     if (state.access == StateAccess::kColumns) {
+      const int own = column < values ? keys - first_key() : 0;
+      const auto stride = static_cast<uint32_t>(state.key);
+      uint32_t offset = static_cast<uint32_t>(first_key()) * stride + static_cast<uint32_t>(column);
 #pragma unroll
-      for (int i = 0; i < kOwn; ++i) {
-        if (first_key() + i < keys && column < values)
-          store_floats<kVec>(mine + i * state.key, s[i]);
+      for (int i = 0; i < kOwn; ++i, offset += stride) {
+        if (i < own)
+          store_floats<kVec>(to + offset, s[i]);
       }
       return;
     }
+    float* mine = to + first_key() * state.key + column * state.value;
 #pragma unroll
-    for (int i = 0; i < kOwn; i += 4) {
+    for (int i = 0; i < kOwn; ++i) {
 #pragma unroll
       for (int j = 0; j < kVec; ++j) {
-        float* quad = mine + i * state.key + j * state.value;
-        const float four[4] = {s[i][j], s[i + 1][j], s[i + 2][j], s[i + 3][j]};
-        const bool valid = column + j < values;
-        if (state.access == StateAccess::kKeys) {
-          if (valid && first_key() + i < keys)
-            store_floats<4>(quad, four);
-        } else {
+        if (first_key() + i < keys && column + j < values)
+          mine[i * state.key + j * state.value] = s[i][j];
+      }
+    }
+  }
+
+ private:
+  using Buffer = Turn<kKeys, kVec>;
+
+  /// Visits the quads of four keys that a lane copies in pass `pass`: f(place in the buffer, offset
+  /// in the head's matrix, valid). Neighbouring lanes take neighbouring quads of a column.
+  template <class F>
+  __device__ static void for_quads(const State& state, int pass, int keys, int column, int values,
+                                   Buffer& turn, F f) {
+    constexpr int kQuads = Buffer::kPassKeys / 4;
+    const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+    const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+    const int first = lane / kQuads;  // column of the slab, of the first copy
+    const int quad = lane % kQuads * 4;
+    const int key = first_key() + pass * Buffer::kPassKeys + quad;
+    const int column_of_first = column - lane * kVec + first;
+    const int own = key < keys ? values - column_of_first : 0;
+    const auto stride = static_cast<uint32_t>(state.value);
+    uint32_t offset = static_cast<uint32_t>(column_of_first) * stride + static_cast<uint32_t>(key);
 #pragma unroll
-          for (int x = 0; x < 4; ++x) {
-            if (valid && first_key() + i + x < keys)
-              quad[x * state.key] = four[x];
-          }
+    for (int i = 0; i < kVec * kQuads; ++i) {
+      constexpr int kStep = kWarpSize / kQuads;
+      f(&turn.s[warp][first + i * kStep][quad], offset, i * kStep < own);
+      offset += kStep * stride;
+    }
+  }
+
+  __device__ void load_keys(const State& state, const float* from, int keys, int column, int values,
+                            Buffer& turn) {
+    const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+    const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+#pragma unroll
+    for (int pass = 0; pass < kOwn / Buffer::kPassKeys; ++pass) {
+      for_quads(state, pass, keys, column, values, turn,
+                [&](float* place, uint32_t offset, bool valid) {
+                  copy_quad(place, valid ? from + offset : from, valid);
+                });
+      copy_wait();
+      __syncwarp();
+#pragma unroll
+      for (int i = 0; i < Buffer::kPassKeys; i += 4) {
+#pragma unroll
+        for (int j = 0; j < kVec; ++j) {
+          float quad[4];
+          copy_shared<4>(&turn.s[warp][lane * kVec + j][i], quad);
+#pragma unroll
+          for (int x = 0; x < 4; ++x)
+            s[pass * Buffer::kPassKeys + i + x][j] = quad[x];
         }
       }
+      __syncwarp();
+    }
+  }
+
+  __device__ void store_keys(const State& state, float* to, int keys, int column, int values,
+                             Buffer& turn) const {
+    const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+    const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+#pragma unroll
+    for (int pass = 0; pass < kOwn / Buffer::kPassKeys; ++pass) {
+      __syncwarp();
+#pragma unroll
+      for (int i = 0; i < Buffer::kPassKeys; i += 4) {
+#pragma unroll
+        for (int j = 0; j < kVec; ++j) {
+          const int key = pass * Buffer::kPassKeys + i;
+          *reinterpret_cast<float4*>(&turn.s[warp][lane * kVec + j][i]) =
+              make_float4(s[key][j], s[key + 1][j], s[key + 2][j], s[key + 3][j]);
+        }
+      }
+      __syncwarp();
+      for_quads(state, pass, keys, column, values, turn,
+                [&](float* place, uint32_t offset, bool valid) {
+                  float quad[4];
+                  copy_shared<4>(place, quad);
+                  if (valid)
+                    store_floats<4>(to + offset, quad);
+                });
     }
   }
 };
@@ -167,9 +255,8 @@ __device__ __forceinline__ void step_sums(const Tile<kKeys, kVec>& tile,
 
 /// S = decay S + write y + add r.
 template <Update kUpdate, int kKeys, int kVec>
-__device__ __forceinline__ void step_state(Tile<kKeys, kVec>* tile,
-                                           const Coefficients<kKeys>& row, const float (&y)[kVec],
-                                           const float (&erased)[kVec]) {
+__device__ __forceinline__ void step_state(Tile<kKeys, kVec>* tile, const Coefficients<kKeys>& row,
+                                           const float (&y)[kVec], const float (&erased)[kVec]) {
 #pragma unroll
   for (int i = 0; i < Tile<kKeys, kVec>::kOwn; i += 4) {
     float d[4];
@@ -219,7 +306,7 @@ __device__ __forceinline__ float sum_parts(const float (&parts)[kWarps]) {
 /// All rows of the sequence.
 template <Update kUpdate, int kKeys, int kVec>
 __device__ __forceinline__ void walk(const Params& p, TokenReader<kUpdate, kKeys, kVec>* reader,
-                                     Tile<kKeys, kVec>* tile, Shared<kKeys, kVec>* shared) {
+                                     Tile<kKeys, kVec>* tile, WalkShared<kKeys, kVec>* shared) {
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   const int lane_column = static_cast<int>(threadIdx.x) % kWarpSize * kVec;
   const int32_t rows = reader->rows();
@@ -269,25 +356,24 @@ __device__ __forceinline__ void walk(const Params& p, TokenReader<kUpdate, kKeys
   }
 }
 
-/// CTAs that an SM should hold: enough state in flight to hide the memory's latency, no spills.
-template <Update kUpdate, int kKeys, int kVec>
+/// CTAs that an SM should hold: as many as leave the state in registers without spills.
+template <Update kUpdate, int kKeys>
 constexpr int ctas_per_sm() {
-  if (kKeys > 128)
-    return kKeys > 256 ? 1 : 2;
-  const int most = Tile<kKeys, kVec>::kOwn * kVec > 16 ? 3 : 4;
-  return kUpdate == Update::kDplr ? most - 1 : most;
+  if (kKeys > 256)
+    return 1;
+  return kKeys > 128 || kUpdate == Update::kDplr ? 2 : 3;
 }
 
 template <Update kUpdate, int kKeys, int kVec>
-__global__ void __launch_bounds__(kWarpsFor<kKeys>* kWarpSize, (ctas_per_sm<kUpdate, kKeys, kVec>()))
+__global__ void __launch_bounds__(kWarpsFor<kKeys>* kWarpSize, (ctas_per_sm<kUpdate, kKeys>()))
     fla_recurrent_fwd(const __grid_constant__ Params p) {
   __shared__ Shared<kKeys, kVec> shared;
-  const int64_t block = blockIdx.x;
-  const int slab = static_cast<int>(block % p.slabs);
-  const int head = p.first_head + static_cast<int>(block / p.slabs % p.heads);
-  const int64_t n = block / p.slabs / p.heads;
-  const int column =
-      slab * kWarpSize * kVec + static_cast<int>(threadIdx.x) % kWarpSize * kVec;
+  const unsigned slabs = static_cast<unsigned>(p.slabs);
+  const unsigned heads = static_cast<unsigned>(p.heads);
+  const int slab = static_cast<int>(blockIdx.x % slabs);
+  const int head = p.first_head + static_cast<int>(blockIdx.x / slabs % heads);
+  const int n = static_cast<int>(blockIdx.x / slabs / heads);
+  const int column = slab * kWarpSize * kVec + static_cast<int>(threadIdx.x) % kWarpSize * kVec;
   const Sequence sequence = sequence_of(p, n);
 
   Tile<kKeys, kVec> tile;
@@ -295,7 +381,7 @@ __global__ void __launch_bounds__(kWarpsFor<kKeys>* kWarpSize, (ctas_per_sm<kUpd
   if (reads) {
     tile.load(p.initial,
               p.initial.data + sequence.state_row * p.initial.row + head * p.initial.head, p.keys,
-              column, p.values);
+              column, p.values, shared.turn);
   } else {
     tile.clear();
   }
@@ -306,25 +392,27 @@ __global__ void __launch_bounds__(kWarpsFor<kKeys>* kWarpSize, (ctas_per_sm<kUpd
   }
   if (reader.rows() > 0)
     reader.fetch(0);
-  walk<kUpdate>(p, &reader, &tile, &shared);
+  __syncthreads();  // turned states of slower warps
+  walk<kUpdate>(p, &reader, &tile, &shared.walk);
+  __syncthreads();
   if (p.final.data != nullptr) {
     tile.store(p.final, p.final.data + sequence.state_row * p.final.row + head * p.final.head,
-               p.keys, column, p.values);
+               p.keys, column, p.values, shared.turn);
   }
-  const bool owns_key_state =
-      slab == 0 && (!p.key_state_per_key_head || head % p.group == 0);
+  const bool owns_key_state = slab == 0 && (!p.key_state_per_key_head || head % p.group == 0);
   if (p.final_key == nullptr || !owns_key_state)
     return;
-  const int64_t heads = p.key_state_heads;
   const int key_head = p.key_state_per_key_head ? head / p.group : head;
+  float* mine = p.final_key + (static_cast<int64_t>(n) * p.key_state_heads + key_head) * p.keys;
 #pragma unroll
   for (int i = 0; i < reader.kPerThread; ++i) {
     if (reader.key(i) < p.keys)
-      p.final_key[(n * heads + key_head) * p.keys + reader.key(i)] = reader.key_state(i);
+      mine[reader.key(i)] = reader.key_state(i);
   }
 }
 
-/// The instance's entry for a number of columns a lane; null where the state would not fit the registers.
+/// The instance's entry for a number of columns a lane; null where the state would not fit the
+/// registers.
 template <Update kUpdate, int kKeys>
 const void* fwd_entry(int vec) {
   if (vec == 1)

@@ -10,7 +10,8 @@
 
 namespace fla::cuda::recurrent {
 
-/// A kernel for one update and up to `keys` keys; `entry(vec)` is the function for 32 vec value columns a CTA.
+/// A kernel for one update and up to `keys` keys; `entry(vec)` is the function for 32 vec value
+/// columns a CTA.
 struct Instance {
   std::string_view name;  // "recurrent_fwd.delta_k128"
   Update update;

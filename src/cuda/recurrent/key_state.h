@@ -6,7 +6,8 @@
 
 namespace fla::cuda::recurrent {
 
-/// The kernel's function, and the threads of its blocks; it takes one KeyStateCopy, one block a (sequence, head).
+/// The kernel's function, and the threads of its blocks; it takes one KeyStateCopy, one block a
+/// (sequence, head).
 const void* key_state_entry();
 inline constexpr int kKeyStateThreads = 128;
 

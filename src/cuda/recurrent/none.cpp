@@ -9,9 +9,9 @@ namespace fla::cuda::recurrent {
 Result<std::unique_ptr<PlanImpl>> plan(std::string_view call, const Canonical& /*canonical*/,
                                        const OpDesc& /*desc*/, const Context& /*context*/,
                                        const Tuning& /*tuning*/) {
-  return Status(Code::kNoDevice,
-                std::string(call) +
-                    ": this build of fla has no CUDA backend (configure with FLA_CUDA=ON)");
+  return Status(
+      Code::kNoDevice,
+      std::string(call) + ": this build of fla has no CUDA backend (configure with FLA_CUDA=ON)");
 }
 
 }  // namespace fla::cuda::recurrent

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the recurrent kernels are told: plain data, passed by value. Null pointers are tensors that are not given.
+// What the recurrent kernels are told: plain data, passed by value. Null pointers are tensors that
+// are not given.
 #pragma once
 
 #include <cstdint>
@@ -8,22 +9,24 @@
 
 namespace fla::cuda::recurrent {
 
-/// Rows of a [B, T, heads, n] tensor, last stride 1; n = 1 for [B, T, heads]. Strides in elements.
+/// Rows of a [B, T, heads, n] tensor, last stride 1; n = 1 for [B, T, heads]. Strides in bytes.
 struct Rows {
-  void* data = nullptr;
+  char* data = nullptr;
   int64_t batch = 0;
   int64_t token = 0;
   int64_t head = 0;
   int32_t dtype = 0;
+  int32_t element = 0;    // bytes
   bool key_side = false;  // has H heads, not HV
 };
 
-/// A per-head parameter: [heads] or [heads * n].
+/// A parameter: [heads], [heads * n] or [heads, n]. Strides in bytes.
 struct Parameter {
-  const void* data = nullptr;
-  int64_t head = 0;
-  int64_t element = 0;
+  const char* data = nullptr;
+  int64_t first = 0;   // stride of the first axis
+  int64_t second = 0;  // of the second, if any
   int32_t dtype = 0;
+  int32_t element = 0;  // bytes
 };
 
 /// How a thread reaches its part of a state.
@@ -62,18 +65,19 @@ inline constexpr int kMaxTableHeads = 256;
 
 struct Params {
   Rows q, k, v, o;
-  Rows e;            // comba's p, gdn2's erase gate, or a of DPLR          [K]
-  Rows b;            // DPLR                                                [K]
-  Rows gate;         // log decay or logits, [K] for kVector, [V] for kValueVector, else one number
+  Rows e;     // comba's p, gdn2's erase gate, or a of DPLR          [K]
+  Rows b;     // DPLR                                                [K]
+  Rows gate;  // log decay or logits, [K] for kVector, [V] for kValueVector, else one number
   Rows beta;
-  Rows write_gate;   // gdn2 w                                              [V]
+  Rows write_gate;  // gdn2 w                                              [V]
   Rows g_atk, beta_atk;
-  Parameter u;       // rwkv6 [H,K]
+  Parameter u;  // rwkv6 [H,K]
   Parameter a_log, dt_bias, d_skip, g_gamma, log_atk_scale;
   State initial, final;
   KeyState initial_key;
-  float* final_key = nullptr;  // scratch [N, heads, K] for the last key state: every slab and value head of a sequence
-                               // reads the initial one, so none may write it in place
+  float* final_key =
+      nullptr;  // scratch [N, heads, K] for the last key state: every slab and value head of a
+                // sequence reads the initial one, so none may write it in place
   Indices cu_seqlens, state_indices;
   const uint8_t* state_mask = nullptr;  // [N], stride state_mask_stride
   int64_t state_mask_stride = 0;
@@ -85,8 +89,8 @@ struct Params {
   int32_t steps = 1;       // rows of k, v, beta a token
   int32_t heads = 0;       // value heads of this launch
   int32_t first_head = 0;
-  int32_t group = 1;       // value heads a key head
-  int32_t slabs = 1;       // of the value columns
+  int32_t group = 1;  // value heads a key head
+  int32_t slabs = 1;  // of the value columns
 
   Decay decay = Decay::kNone;
   GateInput gate_input = GateInput::kLog;
@@ -101,7 +105,7 @@ struct Params {
   bool precondition = false;
   bool normalize = false;
   bool dt_gate = false;
-  bool softmax_q = false;  // gsa, second pass: q holds scores
+  bool softmax_q = false;               // gsa, second pass: q holds scores
   bool key_state_per_key_head = false;  // A, not z
   int32_t key_state_heads = 0;
   float scale = 1.0F;

@@ -21,7 +21,7 @@ namespace fla::cuda::recurrent {
 namespace {
 
 constexpr int64_t kLaneColumns = 32;  // value columns of a slab per column of a lane
-constexpr int64_t kCtasPerSm = 3;     // below that, narrower slabs
+constexpr int64_t kCtasPerSm = 1;     // below that, narrower slabs
 constexpr size_t kAlignment = 256;
 
 /// One kernel of a plan: an instance and how wide its slabs are.
@@ -120,9 +120,8 @@ class RecurrentPlan final : public PlanImpl {
     auto* scratch = static_cast<std::byte*>(workspace.data);
     if (canonical_.slot_softmax) {
       auto* scores = reinterpret_cast<float*>(scratch);
-      Status status =
-          launch(stages_[0], bind_slot_keys(canonical_, desc_, tensors, scores, stages_[0].vec),
-                 stream);
+      Status status = launch(
+          stages_[0], bind_slot_keys(canonical_, desc_, tensors, scores, stages_[0].vec), stream);
       if (!status.ok())
         return status;
       return launch(stages_[1],
@@ -175,10 +174,9 @@ class RecurrentPlan final : public PlanImpl {
 
   Status launch_kernel(const void* entry, int64_t blocks, int threads, void** arguments,
                        std::string_view kernel, Stream stream) const {
-    const cudaError_t error =
-        cudaLaunchKernel(entry, dim3(static_cast<unsigned>(blocks)),
-                         dim3(static_cast<unsigned>(threads)), arguments, 0,
-                         static_cast<cudaStream_t>(stream.handle()));
+    const cudaError_t error = cudaLaunchKernel(entry, dim3(static_cast<unsigned>(blocks)),
+                                               dim3(static_cast<unsigned>(threads)), arguments, 0,
+                                               static_cast<cudaStream_t>(stream.handle()));
     if (error == cudaSuccess)
       return {};
     cudaGetLastError();
@@ -224,8 +222,8 @@ Result<std::unique_ptr<PlanImpl>> plan(std::string_view call, const Canonical& c
                                        const Tuning& tuning) {
   Result<DeviceInfo> device = find_device(context.device.index);
   if (!device.ok())
-    return Status(device.status().code(), std::string(call) + ": " +
-                                              std::string(device.status().message()));
+    return Status(device.status().code(),
+                  std::string(call) + ": " + std::string(device.status().message()));
   Status status = check_served(call, canonical, desc);
   if (!status.ok())
     return status;

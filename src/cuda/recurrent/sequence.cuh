@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Sequence: which tokens and which state row a block works on. Values on the device are clamped, so that no index
-// array, however wrong, leads outside a tensor.
+// Sequence: which tokens and which state row a block works on. Values on the device are clamped, so
+// that no index array, however wrong, leads outside a tensor.
 #pragma once
 
 #include <cstdint>

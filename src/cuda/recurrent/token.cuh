@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One row of tokens on its way from memory to the recurrence: fetched as bits a token ahead, then turned into the
-// coefficients of the recurrence (math.md 5).
+// One row of tokens on its way from memory to the recurrence: fetched as bits a token ahead, then
+// turned into the coefficients of the recurrence (math.md 5).
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ struct Coefficients {
   float read[kKeys];   // o = sum read S + (what was just written)
   float decay[kKeys];
   float write[kKeys];
-  float add[kKeys];    // DPLR: S += add r
-  float qk[kWarps];    // parts of q.k, q.b and q.z
+  float add[kKeys];  // DPLR: S += add r
+  float qk[kWarps];  // parts of q.k, q.b and q.z
   float qb[kWarps];
   float qz[kWarps];
 };
@@ -63,72 +63,79 @@ class TokenReader {
   static constexpr int kPerThread = (kKeys + kThreads - 1) / kThreads;
 
   __device__ TokenReader(const Params& p, const Sequence& sequence, int head, int first_column)
-      : p_(p), sequence_(sequence), head_(head), first_column_(first_column) {
-    const int key_head = head / p.group;
+      : p_(p),
+        sequence_(sequence),
+        head_(head),
+        key_head_(head / p.group),
+        first_column_(first_column) {
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {
       const int x = key(i);
       const bool valid = x < p.keys;
-      constant_[i] = p.u.data != nullptr
-                         ? parameter(p.u, key_head * p.u.head + x * p.u.element, 0.0F, valid)
-                         : parameter(p.dt_bias, bias_index(x), 0.0F,
-                                     valid || p.decay != Decay::kVector);
+      constant_[i] =
+          p.u.data != nullptr
+              ? parameter(p.u, key_head_ * p.u.first + x * p.u.second, 0.0F, valid)
+              : parameter(p.dt_bias, bias_index(x), 0.0F, valid || p.decay != Decay::kVector);
       const int64_t at = sequence.state_row * p.initial_key.row +
-                         (p.key_state_per_key_head ? key_head : head) * p.initial_key.head +
+                         (p.key_state_per_key_head ? key_head_ : head) * p.initial_key.head +
                          x * p.initial_key.key;
-      const bool read = p.initial_key.data != nullptr && valid && sequence.reads_state &&
-                        sequence.state_row >= 0;
+      const bool read =
+          p.initial_key.data != nullptr && valid && sequence.reads_state && sequence.state_row >= 0;
       key_state_[i] = read ? p.initial_key.data[at] : 0.0F;
     }
     if (p.decay != Decay::kHead) {
-      gate_constant_ = parameter(p.a_log, head * p.a_log.head, 0.0F, true);
+      gate_constant_ = parameter(p.a_log, head * p.a_log.first, 0.0F, true);
     } else {
       gate_constant_ = p.has_head_table ? p.head_table[head - p.first_head]
-                                        : parameter(p.g_gamma, head * p.g_gamma.head, 0.0F, true);
+                                        : parameter(p.g_gamma, head * p.g_gamma.first, 0.0F, true);
     }
+    start();
   }
 
-  __device__ int32_t rows() const { return sequence_.tokens * p_.steps; }
+  __device__ int32_t rows() const {
+    return sequence_.tokens * p_.steps;
+  }
   /// Whether the row last fetched ends its token, and which token that is.
-  __device__ bool ends_token() const { return step_ == p_.steps - 1; }
-  __device__ int32_t token() const { return sequence_.first + token_; }
+  __device__ bool ends_token() const {
+    return step_ == p_.steps - 1;
+  }
+  __device__ int32_t token() const {
+    return sequence_.first + token_;
+  }
 
   /// Starts the loads of row `row`; rows come in order.
   __device__ void fetch(int32_t row) {
     step_ = row == 0 || step_ == p_.steps - 1 ? 0 : step_ + 1;
     token_ += row != 0 && step_ == 0;
-    const int64_t inner = static_cast<int64_t>(sequence_.first) * p_.steps + row;
     const bool starts = step_ == 0;
+    const bool per_key = p_.decay == Decay::kVector;
+    const bool gated = p_.decay != Decay::kValueVector && starts;
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {
-      const int x = key(i);
-      const bool valid = x < p_.keys;
-      bits_.q[i] = load(p_.q, token(), x, valid && ends_token());
-      bits_.k[i] = load(p_.k, inner, x, valid);
+      const bool valid = key(i) < p_.keys;
+      bits_.q[i] = load(p_.q, q_, i, valid && ends_token());
+      bits_.k[i] = load(p_.k, k_, i, valid);
       if constexpr (kUpdate != Update::kAdd)
-        bits_.e[i] = load(p_.e, inner, x, valid);
+        bits_.e[i] = load(p_.e, e_, i, valid);
       if constexpr (kUpdate == Update::kDplr)
-        bits_.b[i] = load(p_.b, inner, x, valid);
-      const bool per_key = p_.decay == Decay::kVector;
-      bits_.gate[i] = load(p_.gate, token(), per_key ? x : 0,
-                           p_.decay != Decay::kValueVector && starts && (!per_key || valid));
+        bits_.b[i] = load(p_.b, b_, i, valid);
+      bits_.gate[i] = load(p_.gate, gate_, per_key ? i : 0, gated && (!per_key || valid));
     }
-    bits_.beta = load(p_.beta, inner, 0, true);
-    bits_.g_atk = load(p_.g_atk, token(), 0, true);
-    bits_.beta_atk = load(p_.beta_atk, token(), 0, true);
-    const Rows& column = p_.decay == Decay::kValueVector ? p_.gate : p_.write_gate;
-#pragma unroll
-    for (int j = 0; j < kVec; ++j) {
-      const int c = first_column_ + j;
-      bits_.v[j] = load(p_.v, inner, c, c < p_.values);
-      bits_.column[j] = load(column, inner, c, c < p_.values);
+    bits_.beta = load(p_.beta, beta_, 0, true);
+    if (p_.precondition) {
+      bits_.g_atk = load(p_.g_atk, row_of(p_.g_atk, token()), 0, true);
+      bits_.beta_atk = load(p_.beta_atk, row_of(p_.beta_atk, token()), 0, true);
     }
+    const bool by_column = p_.decay == Decay::kValueVector;
+    load_columns(p_.v, v_, bits_.v);
+    load_columns(by_column ? p_.gate : p_.write_gate, by_column ? gate_ : write_gate_,
+                 bits_.column);
+    advance();
   }
 
-  /// Turns the fetched row into `out` and `values`. All threads call it; barriers inside only where a reduction over
-  /// the keys comes first.
-  __device__ void prepare(Coefficients<kKeys>* out, Values<kVec>* values,
-                          float (*parts)[kWarps]) {
+  /// Turns the fetched row into `out` and `values`. All threads call it; barriers inside only where
+  /// a reduction over the keys comes first.
+  __device__ void prepare(Coefficients<kKeys>* out, Values<kVec>* values, float (*parts)[kWarps]) {
     float q[kPerThread];
     float k[kPerThread];
     float e[kPerThread];
@@ -174,7 +181,7 @@ class TokenReader {
       const int c = first_column_ + j;
       float out = factor * o[j];
       if (p_.d_skip.data != nullptr)
-        out += parameter(p_.d_skip, head_ * p_.d_skip.head, 0.0F, true) * values.other[j];
+        out += parameter(p_.d_skip, head_ * p_.d_skip.first, 0.0F, true) * values.other[j];
       if (c < p_.values)
         store(token, c, out);
     }
@@ -192,35 +199,84 @@ class TokenReader {
     }
   }
 
-  __device__ float key_state(int i) const { return key_state_[i]; }
-  static __device__ int key(int i) { return static_cast<int>(threadIdx.x) + i * kThreads; }
+  __device__ float key_state(int i) const {
+    return key_state_[i];
+  }
+  static __device__ int key(int i) {
+    return static_cast<int>(threadIdx.x) + i * kThreads;
+  }
 
  private:
-  __device__ uint32_t load(const Rows& rows, int64_t row, int x, bool valid) const {
-    const int head = rows.key_side ? head_ / p_.group : head_;
-    const int64_t at =
-        sequence_.batch * rows.batch + row * rows.token + head * rows.head + static_cast<int64_t>(x);
-    return load_bits(rows.data, at, rows.dtype, valid && rows.data != nullptr);
+  __device__ char* row_of(const Rows& rows, int32_t row) const {
+    const int head = rows.key_side ? key_head_ : head_;
+    return rows.data + sequence_.batch * rows.batch + row * rows.token + head * rows.head;
   }
-  __device__ void store(int64_t token, int column, float value) const {
-    store_float(p_.o.data,
-                sequence_.batch * p_.o.batch + token * p_.o.token + head_ * p_.o.head + column,
-                p_.o.dtype, value);
+  /// Places every pointer on the sequence's first row.
+  __device__ void start() {
+    const int32_t inner = sequence_.first * p_.steps;
+    const int x = key(0);
+    q_ = row_of(p_.q, sequence_.first) + x * p_.q.element;
+    k_ = row_of(p_.k, inner) + x * p_.k.element;
+    if (kUpdate != Update::kAdd && p_.e.data != nullptr)
+      e_ = row_of(p_.e, inner) + x * p_.e.element;
+    if (kUpdate == Update::kDplr)
+      b_ = row_of(p_.b, inner) + x * p_.b.element;
+    if (p_.beta.data != nullptr)
+      beta_ = row_of(p_.beta, inner);
+    v_ = row_of(p_.v, inner) + first_column_ * p_.v.element;
+    if (p_.write_gate.data != nullptr)
+      write_gate_ = row_of(p_.write_gate, inner) + first_column_ * p_.write_gate.element;
+    const int at =
+        p_.decay == Decay::kValueVector ? first_column_ : (p_.decay == Decay::kVector ? x : 0);
+    if (p_.gate.data != nullptr)
+      gate_ = row_of(p_.gate, sequence_.first) + at * p_.gate.element;
   }
-  __device__ static float parameter(const Parameter& parameter, int64_t i, float missing,
-                                    bool valid) {
-    const bool given = parameter.data != nullptr && valid;
-    const uint32_t bits = load_bits(parameter.data, i, parameter.dtype, given);
-    return given ? to_float(bits, parameter.dtype) : missing;
+  /// To the next row.
+  __device__ void advance() {
+    k_ += p_.k.token;
+    e_ += p_.e.token;
+    b_ += p_.b.token;
+    beta_ += p_.beta.token;
+    v_ += p_.v.token;
+    write_gate_ += p_.write_gate.token;
+    if (!ends_token())
+      return;
+    q_ += p_.q.token;
+    gate_ += p_.gate.token;
   }
 
-  /// Of key x in dt_bias, [HV*K] or [HV].
+  /// Element i blockDim.x of the row at `at`.
+  __device__ static uint32_t load(const Rows& rows, const char* at, int i, bool valid) {
+    return load_bits(at + i * kThreads * rows.element, rows.element, valid && rows.data != nullptr);
+  }
+  __device__ void load_columns(const Rows& rows, const char* at, uint32_t (&bits)[kVec]) const {
+    if (rows.data == nullptr)
+      return;
+#pragma unroll
+    for (int j = 0; j < kVec; ++j)
+      bits[j] = load_bits(at + j * rows.element, rows.element, first_column_ + j < p_.values);
+  }
+  __device__ void store(int32_t token, int column, float value) const {
+    store_float(row_of(p_.o, token) + column * p_.o.element, p_.o.dtype, value);
+  }
+  /// The value `offset` bytes into a parameter.
+  __device__ static float parameter(const Parameter& parameter, int64_t offset, float missing,
+                                    bool valid) {
+    if (parameter.data == nullptr)
+      return missing;
+    const uint32_t bits = load_bits(parameter.data + offset, parameter.element, valid);
+    return valid ? to_float(bits, parameter.dtype) : missing;
+  }
+
+  /// Where key x lies in dt_bias, [HV*K] or [HV], in bytes.
   __device__ int64_t bias_index(int x) const {
     const bool per_key = p_.decay == Decay::kVector;
     const int64_t row = static_cast<int64_t>(head_) * (per_key ? p_.keys : 1);
-    return (row + (per_key ? x : 0)) * p_.dt_bias.head;
+    return (row + (per_key ? x : 0)) * p_.dt_bias.first;
   }
-  __device__ bool starts_token() const { return step_ == 0; }
+  __device__ bool starts_token() const {
+    return step_ == 0;
+  }
 
   __device__ void load_keys(float (&q)[kPerThread], float (&k)[kPerThread], float (&e)[kPerThread],
                             float (*parts)[kWarps]) const {
@@ -236,6 +292,7 @@ class TokenReader {
       softmax(q, parts);
     if (!p_.l2norm)
       return;
+    const bool has_p = p_.e.data != nullptr && !p_.erase_gated;
     float sums[3] = {};
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {
@@ -244,12 +301,14 @@ class TokenReader {
       sums[2] += e[i] * e[i];
     }
     block_sum<kWarps>(sums, parts);
+    const float q_factor = rsqrtf(sums[0] + kNormEpsilon);
+    const float k_factor = rsqrtf(sums[1] + kNormEpsilon);
+    const float p_factor = has_p ? rsqrtf(sums[2] + kNormEpsilon) : 1.0F;
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {
-      q[i] *= 1.0F / sqrtf(sums[0] + kNormEpsilon);
-      k[i] *= 1.0F / sqrtf(sums[1] + kNormEpsilon);
-      if (!p_.erase_gated)
-        e[i] *= 1.0F / sqrtf(sums[2] + kNormEpsilon);
+      q[i] *= q_factor;
+      k[i] *= k_factor;
+      e[i] *= p_factor;
     }
   }
 
@@ -303,10 +362,10 @@ class TokenReader {
       return k;
     const float decay = expf(to_float(bits_.g_atk, p_.g_atk.dtype));
     key_state_[i] = decay * key_state_[i] + to_float(bits_.beta_atk, p_.beta_atk.dtype) * k * k;
-    const float offset = parameter(p_.log_atk_scale, head_ / p_.group * p_.log_atk_scale.head,
-                                   kAtkScale, true);
+    const float offset =
+        parameter(p_.log_atk_scale, key_head_ * p_.log_atk_scale.first, kAtkScale, true);
     const float centred = logf(key_state_[i] + kAtkEpsilon) - offset;
-    return k * expf(-kAtkLogBase * centred / (1.0F + fabsf(centred)));
+    return k * expf(-kAtkLogBase * __fdividef(centred, 1.0F + fabsf(centred)));
   }
 
   __device__ void store_dots(Coefficients<kKeys>* out, const float (&dot)[3]) const {
@@ -343,10 +402,20 @@ class TokenReader {
   const Params& p_;
   Sequence sequence_;
   int head_;
+  int key_head_;
   int first_column_;
   int32_t token_ = 0;
   int32_t step_ = 0;
   Bits<kPerThread, kVec> bits_;
+  // The next row of each tensor, this thread's key or first column.
+  const char* q_;
+  const char* k_;
+  const char* e_ = nullptr;
+  const char* b_ = nullptr;
+  const char* gate_ = nullptr;
+  const char* beta_ = nullptr;
+  const char* v_;
+  const char* write_gate_ = nullptr;
   float constant_[kPerThread];   // dt_bias, or rwkv6's bonus u
   float key_state_[kPerThread];  // z of the normaliser, or A of the preconditioner
   float gate_constant_;          // A_log, or the constant log decay

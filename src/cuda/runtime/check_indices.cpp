@@ -17,18 +17,17 @@ namespace {
 Result<std::vector<int64_t>> read_indices(const TensorView& view, int64_t count, Stream stream) {
   const auto raw = static_cast<cudaStream_t>(stream.handle());
   std::vector<std::byte> bytes(static_cast<size_t>(count) * dtype_bytes(view.dtype));
-  Status status =
-      cuda_status(cudaMemcpyAsync(bytes.data(), view.data, bytes.size(), cudaMemcpyDeviceToHost, raw),
-                  "reading indices");
+  Status status = cuda_status(
+      cudaMemcpyAsync(bytes.data(), view.data, bytes.size(), cudaMemcpyDeviceToHost, raw),
+      "reading indices");
   if (status.ok())
     status = cuda_status(cudaStreamSynchronize(raw), "reading indices");
   if (!status.ok())
     return status;
   std::vector<int64_t> values(static_cast<size_t>(count));
   for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = view.dtype == DType::kInt64
-                    ? reinterpret_cast<const int64_t*>(bytes.data())[i]
-                    : reinterpret_cast<const int32_t*>(bytes.data())[i];
+    values[i] = view.dtype == DType::kInt64 ? reinterpret_cast<const int64_t*>(bytes.data())[i]
+                                            : reinterpret_cast<const int32_t*>(bytes.data())[i];
   }
   return values;
 }

@@ -10,8 +10,8 @@
 
 namespace fla::cuda {
 
-/// Copies cu_seqlens and state_indices to the host, waits for `stream`, and checks what the CPU backend checks.
-/// Errors: kInvalidArgument, led by `call`, the index and its value.
+/// Copies cu_seqlens and state_indices to the host, waits for `stream`, and checks what the CPU
+/// backend checks. Errors: kInvalidArgument, led by `call`, the index and its value.
 Status check_indices(std::string_view call, const OpDesc& desc, const TensorSet& tensors,
                      Stream stream);
 

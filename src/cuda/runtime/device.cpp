@@ -32,8 +32,7 @@ Result<DeviceInfo> find_device(int index) {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess) {
-    return Status(Code::kNoDevice,
-                  std::string("no CUDA device: ") + cudaGetErrorString(error));
+    return Status(Code::kNoDevice, std::string("no CUDA device: ") + cudaGetErrorString(error));
   }
   if (index < 0 || index >= count) {
     return Status(Code::kNoDevice, "device is cuda:" + std::to_string(index) + ", found " +
@@ -42,8 +41,8 @@ Result<DeviceInfo> find_device(int index) {
   std::vector<DeviceInfo> found = devices();
   if (static_cast<size_t>(index) < found.size())
     return found[static_cast<size_t>(index)];
-  return Status(Code::kNoDevice, "the properties of cuda:" + std::to_string(index) +
-                                     " cannot be read");
+  return Status(Code::kNoDevice,
+                "the properties of cuda:" + std::to_string(index) + " cannot be read");
 }
 
 DeviceGuard::DeviceGuard(int index) {

@@ -12,8 +12,8 @@ Status cuda_status(int error, std::string_view what) {
   if (error == cudaSuccess)
     return {};
   const auto code = static_cast<cudaError_t>(error);
-  return {Code::kCuda, std::string(what) + ": " + cudaGetErrorName(code) + ", " +
-                           cudaGetErrorString(code)};
+  return {Code::kCuda,
+          std::string(what) + ": " + cudaGetErrorName(code) + ", " + cudaGetErrorString(code)};
 }
 
 }  // namespace fla::cuda

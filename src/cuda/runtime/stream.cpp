@@ -93,8 +93,8 @@ Result<double> EventTimer::milliseconds() const {
 
 Result<GraphExec> GraphExec::capture(Stream stream, const std::function<Status()>& work) {
   GraphExec exec;
-  Status status = cuda_status(
-      cudaStreamBeginCapture(raw(stream), cudaStreamCaptureModeThreadLocal), "graph capture");
+  Status status = cuda_status(cudaStreamBeginCapture(raw(stream), cudaStreamCaptureModeThreadLocal),
+                              "graph capture");
   if (!status.ok())
     return status;
   const Status worked = work();
