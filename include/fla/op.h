@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// OpDesc and TensorSet: the one descriptor and the one set of named tensors that serve every operator.
+// OpDesc and TensorSet: the one descriptor and the one set of named tensors that serve every
+// operator.
 #pragma once
 
 #include <array>
@@ -11,8 +12,9 @@
 
 namespace fla {
 
-/// A tensor's role. One enumerator serves every operator; an operator's row gives it the name of its source
-/// (rwkv6 calls kQ "r" and kG "w", ssd calls kQ "C"). Shapes per operator: docs/limits.md.
+/// A tensor's role. One enumerator serves every operator; an operator's row gives it the name of
+/// its source (rwkv6 calls kQ "r" and kG "w", ssd calls kQ "C"). Shapes per operator:
+/// docs/limits.md.
 enum class Slot : uint8_t {
   // per-token inputs
   kQ,          // query                                [B,T,H,K]
@@ -72,7 +74,8 @@ class SlotSet {
 
 enum class Pass : int32_t { kForward = 0, kBackward = 1 };
 
-/// How the tokens are walked. Both compute the same function; the backward pass is the chunked one for either.
+/// How the tokens are walked. Both compute the same function; the backward pass is the chunked one
+/// for either.
 enum class Form : int32_t { kChunk = 0, kRecurrent = 1 };
 
 /// What the gate tensor holds (math.md 5.5).
@@ -93,25 +96,27 @@ struct OpDesc {
   int64_t HV = 0;  // value heads, a multiple of H; 0 means H
   int64_t K = 0;   // key dimension of a head
   int64_t V = 0;   // value dimension of a head
-  int64_t N = 0;   // packed sequences (cu_seqlens has N+1 entries); 0 means dense, one sequence a batch row
-  int64_t M = 0;   // gsa: memory slots
+  int64_t N =
+      0;  // packed sequences (cu_seqlens has N+1 entries); 0 means dense, one sequence a batch row
+  int64_t M = 0;                // gsa: memory slots
   int64_t num_householder = 1;  // gated_delta_product: erase/write steps per token
-  int64_t num_state_slots = 0;  // rows of the state pool (state_indices given); 0 means one state a sequence
-  int64_t layer_idx = 0;        // lightning_attn
-  int64_t num_layers = 1;       // lightning_attn
+  int64_t num_state_slots =
+      0;  // rows of the state pool (state_indices given); 0 means one state a sequence
+  int64_t layer_idx = 0;   // lightning_attn
+  int64_t num_layers = 1;  // lightning_attn
 
   DType dtype = DType::kBf16;  // of q, k, v, o and their gradients
-  SlotSet given;               // the optional slots that this call passes (initial_state, final_state, g, ...)
+  SlotSet given;  // the optional slots that this call passes (initial_state, final_state, g, ...)
 
-  std::optional<float> scale;  // multiplies o; none means the operator's default, mostly K^-1/2
-  bool l2norm_qk = false;        // normalise q and k (and p) in the kernel
-  bool beta_sigmoid = false;     // beta holds logits
-  bool allow_neg_eigval = false; // with beta_sigmoid: beta = 2 sigmoid(logit)
-  bool safe_gate = false;        // a promise that g is bounded; never changes a value
-  bool state_v_first = false;    // states are [N,HV,V,K]
-  bool normalize = false;        // linear_attn: divide by scale * q.z
+  std::optional<float> scale;     // multiplies o; none means the operator's default, mostly K^-1/2
+  bool l2norm_qk = false;         // normalise q and k (and p) in the kernel
+  bool beta_sigmoid = false;      // beta holds logits
+  bool allow_neg_eigval = false;  // with beta_sigmoid: beta = 2 sigmoid(logit)
+  bool safe_gate = false;         // a promise that g is bounded; never changes a value
+  bool state_v_first = false;     // states are [N,HV,V,K]
+  bool normalize = false;         // linear_attn: divide by scale * q.z
   GateInput gate_input = GateInput::kLog;
-  float lower_bound = 0.0F;      // with kLowerBound: in [-5, 0)
+  float lower_bound = 0.0F;  // with kLowerBound: in [-5, 0)
 
   int64_t value_heads() const { return HV == 0 ? H : HV; }
   int64_t num_sequences() const { return N == 0 ? B : N; }
@@ -119,8 +124,9 @@ struct OpDesc {
   bool operator==(const OpDesc&) const = default;
 };
 
-/// The tensors of one call, by slot, and their gradients. In a backward pass grad(kO) and grad(kFinalState) come in,
-/// the gradients of inputs go out; a gradient that is left null is not written.
+/// The tensors of one call, by slot, and their gradients. In a backward pass grad(kO) and
+/// grad(kFinalState) come in, the gradients of inputs go out; a gradient that is left null is not
+/// written.
 class TensorSet {
  public:
   TensorView& operator[](Slot slot) { return views_[static_cast<size_t>(slot)]; }

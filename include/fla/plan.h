@@ -22,9 +22,11 @@ std::string_view backend_name(Backend backend);
 struct Context {
   Backend backend = Backend::kAuto;
   Device device;
-  int num_threads = 0;        // CPU threads; 0 means all that OpenMP offers
-  bool check_inputs = false;  // device cu_seqlens: synchronise and check the values (on the CPU they always are)
-  std::string cpu_target;     // "" (best), "scalar", "avx2", "avx3": which SIMD code the cpu backend runs
+  int num_threads = 0;  // CPU threads; 0 means all that OpenMP offers
+  bool check_inputs =
+      false;  // device cu_seqlens: synchronise and check the values (on the CPU they always are)
+  std::string
+      cpu_target;  // "" (best), "scalar", "avx2", "avx3": which SIMD code the cpu backend runs
 };
 
 /// The caller's scratch memory: 256-byte aligned, content undefined before and after.
@@ -45,24 +47,25 @@ class Stream {
 
 class PlanImpl;
 
-/// A checked, ready-to-run call of one operator. Immutable; movable; usable from several threads at once with
-/// separate workspaces.
+/// A checked, ready-to-run call of one operator. Immutable; movable; usable from several threads at
+/// once with separate workspaces.
 class Plan {
  public:
   Plan(Plan&&) noexcept;
   Plan& operator=(Plan&&) noexcept;
   ~Plan();
 
-  /// Scratch that run() needs, in bytes: a function of the descriptor and the context alone, monotone in T and N.
+  /// Scratch that run() needs, in bytes: a function of the descriptor and the context alone,
+  /// monotone in T and N.
   size_t workspace_bytes() const;
   /// The row key of reports, such as "cpu.chunk_delta_fwd.vector".
   std::string_view name() const;
   const OpDesc& desc() const;
 
-  /// Computes. Writes every output (all rows, all heads) or, when the Status is not ok, nothing. Allocates nothing
-  /// after the first call, starts no device synchronisation. Errors: kInvalidArgument for a tensor that is missing,
-  /// of the wrong shape, dtype, device or stride, for outputs that overlap, and (on the CPU) for bad cu_seqlens;
-  /// kWorkspaceTooSmall.
+  /// Computes. Writes every output (all rows, all heads) or, when the Status is not ok, nothing.
+  /// Allocates nothing after the first call, starts no device synchronisation. Errors:
+  /// kInvalidArgument for a tensor that is missing, of the wrong shape, dtype, device or stride,
+  /// for outputs that overlap, and (on the CPU) for bad cu_seqlens; kWorkspaceTooSmall.
   Status run(const TensorSet& tensors, Workspace workspace, Stream stream) const;
 
  private:
@@ -73,8 +76,8 @@ class Plan {
 };
 
 /// Plans operator `op` (a registry name such as "kda", or a benchmark name such as "chunk_kda" or
-/// "fused_recurrent_gdn", which also sets desc.form). Errors: kInvalidArgument (unknown name with the nearest ones,
-/// a dimension or flag outside the operator's contract), kUnsupported, kNoDevice.
+/// "fused_recurrent_gdn", which also sets desc.form). Errors: kInvalidArgument (unknown name with
+/// the nearest ones, a dimension or flag outside the operator's contract), kUnsupported, kNoDevice.
 Result<Plan> make_plan(std::string_view op, const OpDesc& desc, const Context& context);
 
 }  // namespace fla

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Status and Result: how the library reports errors. It never prints, throws across its border, or exits.
+// Status and Result: how the library reports errors. It never prints, throws across its border, or
+// exits.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +45,8 @@ class [[nodiscard]] Status {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                 // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) {}         // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }

@@ -10,7 +10,15 @@
 
 namespace fla {
 
-enum class DType : int32_t { kBf16 = 0, kFp16 = 1, kFp32 = 2, kFp64 = 3, kInt32 = 4, kInt64 = 5, kUint8 = 6 };
+enum class DType : int32_t {
+  kBf16 = 0,
+  kFp16 = 1,
+  kFp32 = 2,
+  kFp64 = 3,
+  kInt32 = 4,
+  kInt64 = 5,
+  kUint8 = 6
+};
 
 /// "bf16", "fp16", "fp32", "fp64", "int32", "int64", "uint8".
 std::string_view dtype_name(DType dtype);
@@ -38,7 +46,8 @@ struct TensorView {
 
   int64_t num_elements() const {
     int64_t count = 1;
-    for (int d = 0; d < rank; ++d) count *= shape[static_cast<size_t>(d)];
+    for (int d = 0; d < rank; ++d)
+      count *= shape[static_cast<size_t>(d)];
     return count;
   }
 };
@@ -50,7 +59,8 @@ inline TensorView contiguous_view(void* data, DType dtype, std::initializer_list
   view.dtype = dtype;
   view.rank = static_cast<int32_t>(shape.size());
   size_t d = 0;
-  for (int64_t extent : shape) view.shape[d++] = extent;
+  for (int64_t extent : shape)
+    view.shape[d++] = extent;
   int64_t stride = 1;
   for (size_t i = shape.size(); i-- > 0;) {
     view.stride[i] = stride;

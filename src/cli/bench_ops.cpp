@@ -44,7 +44,7 @@ struct Outputs {
 };
 
 /// Says on stderr which row is measured: a line that is rewritten on a terminal, otherwise one line
-/// a row, once two seconds have passed.
+/// a row.
 class Progress {
  public:
   explicit Progress(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
@@ -60,7 +60,7 @@ class Progress {
       fmt::print(stderr, "\r\033[K{}", text.substr(0, 100));
       std::fflush(stderr);
       shown_ = true;
-    } else if (std::chrono::steady_clock::now() - start_ > std::chrono::seconds(2)) {
+    } else {
       fmt::print(stderr, "{}\n", text);
     }
   }
@@ -75,7 +75,6 @@ class Progress {
   bool quiet_;
   bool terminal_;
   bool shown_ = false;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 /// An option that takes several values, by repetition, comma or space.

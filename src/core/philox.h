@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Philox4x32-10 (Salmon et al., SC 2011): a counter-based generator, so that element i of a tensor has the same value
-// whatever the order, thread count or machine.
+// Philox4x32-10 (Salmon et al., SC 2011): a counter-based generator, so that element i of a tensor
+// has the same value whatever the order, thread count or machine.
 #pragma once
 
 #include <array>
@@ -15,8 +15,9 @@ class Philox {
   Philox(uint64_t seed, uint64_t stream) : seed_(seed), stream_(stream) {}
 
   std::array<uint32_t, 4> block(uint64_t counter) const {
-    std::array<uint32_t, 4> x = {static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32),
-                                 static_cast<uint32_t>(stream_), static_cast<uint32_t>(stream_ >> 32)};
+    std::array<uint32_t, 4> x = {
+        static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32),
+        static_cast<uint32_t>(stream_), static_cast<uint32_t>(stream_ >> 32)};
     uint32_t key0 = static_cast<uint32_t>(seed_);
     uint32_t key1 = static_cast<uint32_t>(seed_ >> 32);
     for (int round = 0; round < 10; ++round) {

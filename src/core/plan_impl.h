@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// PlanImpl: what a backend hands back for a planned call. ops validates the tensors before run() is reached.
+// PlanImpl: what a backend hands back for a planned call. ops validates the tensors before run() is
+// reached.
 #pragma once
 
 #include <cstddef>

@@ -6,13 +6,20 @@ namespace fla {
 
 std::string_view dtype_name(DType dtype) {
   switch (dtype) {
-    case DType::kBf16: return "bf16";
-    case DType::kFp16: return "fp16";
-    case DType::kFp32: return "fp32";
-    case DType::kFp64: return "fp64";
-    case DType::kInt32: return "int32";
-    case DType::kInt64: return "int64";
-    case DType::kUint8: return "uint8";
+    case DType::kBf16:
+      return "bf16";
+    case DType::kFp16:
+      return "fp16";
+    case DType::kFp32:
+      return "fp32";
+    case DType::kFp64:
+      return "fp64";
+    case DType::kInt32:
+      return "int32";
+    case DType::kInt64:
+      return "int64";
+    case DType::kUint8:
+      return "uint8";
   }
   return "unknown";
 }
@@ -20,12 +27,16 @@ std::string_view dtype_name(DType dtype) {
 size_t dtype_bytes(DType dtype) {
   switch (dtype) {
     case DType::kBf16:
-    case DType::kFp16: return 2;
+    case DType::kFp16:
+      return 2;
     case DType::kFp32:
-    case DType::kInt32: return 4;
+    case DType::kInt32:
+      return 4;
     case DType::kFp64:
-    case DType::kInt64: return 8;
-    case DType::kUint8: return 1;
+    case DType::kInt64:
+      return 8;
+    case DType::kUint8:
+      return 1;
   }
   return 0;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Times the CPU backend's small matrix product beside cblas_sgemm on the shapes of one chunk (C = 64, K = V = 128).
+// Times the CPU backend's small matrix product beside cblas_sgemm on the shapes of one chunk (C =
+// 64, K = V = 128).
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -32,7 +33,8 @@ double best_seconds(double flops, F f) {
   double best = 1e9;
   for (int round = 0; round < 9; ++round) {
     const auto start = std::chrono::steady_clock::now();
-    for (int64_t i = 0; i < calls; ++i) f();
+    for (int64_t i = 0; i < calls; ++i)
+      f();
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
     best = std::min(best, spent.count() / static_cast<double>(calls));
   }
