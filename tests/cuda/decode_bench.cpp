@@ -216,7 +216,7 @@ int run(bool once) {
     bench.copy_ceiling();
     bench.launch_floor();
   }
-  for (const int64_t B : {1, 4, 32, 256}) {
+  for (const int64_t B : {1, 4, 32, 64, 256}) {
     bench.decode(B, 1, 0, false, once);
     if (once)
       continue;

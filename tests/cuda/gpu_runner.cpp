@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Copies guarded host memory to the device whole, bands and all, and back after the run.
-#include "gpu_runner.h"
+#include "cuda/gpu_runner.h"
 
 #include <list>
 #include <map>

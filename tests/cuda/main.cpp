@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "gpu_runner.h"
+#include "cuda/gpu_runner.h"
 
 namespace {
 

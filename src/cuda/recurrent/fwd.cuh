@@ -10,13 +10,16 @@
 // both sums.
 //
 // Shapes    q,k,e,b [T,K] a head; v,o [T,V]; S [K,V] fp32. K <= kKeys, V in slabs of 32 kVec
-// columns. Grid      x = (sequence, value head, slab), slab fastest; a CTA owns one slab of S
-// across all tokens Roles     W = 4 warps (8 for kKeys = 512) alike: warp w owns keys [w kKeys/W,
-// (w+1) kKeys/W), lane l columns [l kVec, (l+1) kVec) Smem      Coefficients twice (a row is
-// prepared while slower warps still use the last), partial sums of r and o Barriers  two a row:
-// coefficients written, partial sums written; one or two more for l2norm and softmax Rounding  none
-// inside: fp32 throughout, o rounds once Order     sums over keys run over a warp's keys, then over
-// warps: the same whatever the slab
+// Grid      x = (sequence, value head, slab), slab fastest; a CTA owns a slab of S for all tokens
+// Roles     W = 4 warps (8 for kKeys = 512) alike: warp w owns keys [w kKeys/W, (w+1) kKeys/W),
+//           lane l columns [l kVec, (l+1) kVec)
+// Smem      WalkShared: Coefficients twice (a row is prepared while slower warps still use the
+//           last), partial sums of r and o; before and after the walk the same bytes are a Turn
+// Barriers  two a row: coefficients written, partial sums written; one more for l2norm, two for
+//           softmax; one before the walk and one after it, between its bytes and the Turn's
+// Rounding  none inside: fp32 throughout, o rounds once
+// Order     sums over keys run over a warp's keys, then over warps: the same whatever the slab
+// Cost      a token: 5, 7 or 9 K V flops (ADD, DELTA, DPLR); a call: 8 K V bytes of state
 #pragma once
 
 #include <cstdint>

@@ -18,10 +18,11 @@ struct Tuning {
   int vec = 0;  // value columns a lane: 1, 2 or 4; 0: by the number of CTAs
 };
 
-/// Plans `desc`, which ops has checked, said as `canonical`. `call` is the name that messages give
-/// ("chunk_kda_fwd"). Errors   kNoDevice without a GPU, a driver, or in a build without CUDA;
-/// kUnsupported for the chunk form, the
-///          backward pass and fp64; kCuda when the driver refuses the kernel
+/// Plans `desc`, which ops has checked, said as `canonical`. `call` is the name that messages
+/// give ("chunk_kda_fwd").
+/// Errors   kNoDevice without a GPU, without a driver, or in a build without CUDA;
+///          kUnsupported for the chunk form, the backward pass and fp64;
+///          kCuda when the driver refuses the kernel
 Result<std::unique_ptr<PlanImpl>> plan(std::string_view call, const Canonical& canonical,
                                        const OpDesc& desc, const Context& context,
                                        const Tuning& tuning = {});

@@ -65,19 +65,19 @@ inline constexpr int kMaxTableHeads = 256;
 
 struct Params {
   Rows q, k, v, o;
-  Rows e;     // comba's p, gdn2's erase gate, or a of DPLR          [K]
-  Rows b;     // DPLR                                                [K]
-  Rows gate;  // log decay or logits, [K] for kVector, [V] for kValueVector, else one number
+  Rows e;           // [K] comba's p, gdn2's erase gate, or a of DPLR
+  Rows b;           // [K] DPLR
+  Rows gate;        // log decay or logits: [K] for kVector, [V] for kValueVector, else one number
+  Rows write_gate;  // [V] gdn2's w
   Rows beta;
-  Rows write_gate;  // gdn2 w                                              [V]
   Rows g_atk, beta_atk;
   Parameter u;  // rwkv6 [H,K]
   Parameter a_log, dt_bias, d_skip, g_gamma, log_atk_scale;
   State initial, final;
   KeyState initial_key;
-  float* final_key =
-      nullptr;  // scratch [N, heads, K] for the last key state: every slab and value head of a
-                // sequence reads the initial one, so none may write it in place
+  // Scratch [N, heads, K] for the last key state: every slab and value head of a sequence reads the
+  // initial one, so none may write it in place.
+  float* final_key = nullptr;
   Indices cu_seqlens, state_indices;
   const uint8_t* state_mask = nullptr;  // [N], stride state_mask_stride
   int64_t state_mask_stride = 0;
