@@ -10,8 +10,6 @@ namespace fla::cpu {
 namespace {
 
 constexpr float kNormEpsilon = 1e-6F;
-constexpr float kAtkEpsilon = 1e-6F;
-constexpr float kAtkLogBase = 0.405465108F;  // ln 1.5
 constexpr float kAtkScale = -0.2F;
 
 }  // namespace

@@ -14,6 +14,10 @@
 
 namespace fla::cpu {
 
+// The preconditioner's constants (math.md 5.8).
+inline constexpr float kAtkEpsilon = 1e-6F;
+inline constexpr float kAtkLogBase = 0.405465108F;  // ln 1.5
+
 /// Gradients of per-head parameters, summed over the tokens of one sequence; null where not wanted.
 struct ParameterSums {
   double* g_gamma = nullptr;        // [HV]

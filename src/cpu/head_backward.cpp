@@ -6,13 +6,6 @@
 #include "cpu/head.h"
 
 namespace fla::cpu {
-namespace {
-
-constexpr float kAtkEpsilon = 1e-6F;
-constexpr float kAtkLogBase = 0.405465108F;  // ln 1.5
-
-}  // namespace
-
 void HeadIo::start_backward(const ParameterSums& sums) {
   sums_ = sums;
   if (atk_gradient_ == nullptr)
