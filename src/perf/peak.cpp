@@ -90,10 +90,12 @@ Peaks measure_peaks(const Machine& machine, int threads) {
   } else {
     peaks.copy_bytes_per_s = copy_bytes_per_s(array_bytes, threads);
   }
-  // On a processor newer than itself OpenBLAS falls back to code of 2004, a quarter of the speed: no ceiling.
+  // On a processor newer than itself OpenBLAS falls back to code of 2004, a quarter of the speed:
+  // no ceiling.
   if (peaks.blas_core == "Prescott" && ops::cpu_targets().front() != "scalar") {
     peaks.flops_reason =
-        "OpenBLAS does not know this processor; set OPENBLAS_CORETYPE to one that it knows, such as "
+        "OpenBLAS does not know this processor; set OPENBLAS_CORETYPE to one that it knows, such "
+        "as "
         "SkylakeX or Haswell";
   } else {
     peaks.flops_per_s = product_flops_per_s(threads);
