@@ -66,7 +66,7 @@ class Progress {
   }
   void clear() {
     if (shown_) {
-      fmt::print(stderr, "\r\033[K");
+      std::fputs("\r\033[K", stderr);
       shown_ = false;
     }
   }

@@ -62,7 +62,7 @@ class Add final : public Recurrence {
                     d_kd_.ld, Store::kSet);
 
     const bool exclusive = c.u != nullptr;
-    const RowSide side{c.q, exclusive, exclusive, dp_, d_scaled_};
+    const RowSide side{c.q, exclusive, dp_, d_scaled_};
     const bool accumulate = false;
     decay_.pair_rows(&side, &c.dq, &accumulate, 1, c.k);
     decay_.pair_cols(&side, 1, d_kd_, c.dk, false);
@@ -91,7 +91,7 @@ class Add final : public Recurrence {
   void pairs(const Chunk& c) {
     const bool exclusive = c.u != nullptr;
     decay_.set(c.rows, c.g, c.g_row);
-    RowSide side{c.q, exclusive, exclusive, p_, scaled_};
+    RowSide side{c.q, exclusive, p_, scaled_};
     decay_.pair(&side, 1, c.k, kd_t_);
     if (!exclusive)
       return;
@@ -165,7 +165,7 @@ class ValueDecayAdd final : public Recurrence {
   void backward(const Chunk& c, const Tile& s0, const Tile& s1, const Tile& ds) override {
     outputs(c, s0);
     const int64_t rows = c.rows;
-    RowSide side{c.d_o, false, false, dp_, scaled_};
+    RowSide side{c.d_o, false, dp_, scaled_};
     decay_.pair(&side, 1, c.v, v_end_t_);
     // dQ = tri(dP) K + dO e^G S0^T ; dK = tri(dP)^T Q + V e^{Gamma-G} dS1^T
     transpose_state(s0);
@@ -179,7 +179,7 @@ class ValueDecayAdd final : public Recurrence {
 
     kernels_.matmul(rows, v_, k_, c.k.data, c.k.ld, 1, ds.data, ds.ld, read_.data, read_.ld,
                     Store::kSet);
-    const RowSide value_side{c.d_o, false, false, p_, {}};
+    const RowSide value_side{c.d_o, false, p_, {}};
     decay_.pair_cols(&value_side, 1, read_, c.dv, false);
     gate_gradient(c, s1, ds);
     decay_.decay_columns(ds, k_);
@@ -194,7 +194,7 @@ class ValueDecayAdd final : public Recurrence {
     lower_product(kernels_, c.rows, k_, c.q, k_t_, false, p_);
     kernels_.matmul(c.rows, v_, k_, c.q.data, c.q.ld, 1, s.data, s.ld, read_.data, read_.ld,
                     Store::kSet);
-    const RowSide side{{}, false, false, p_, read_};
+    const RowSide side{{}, false, p_, read_};
     const bool accumulate = false;
     decay_.pair_rows(&side, &c.o, &accumulate, 1, c.v);
   }

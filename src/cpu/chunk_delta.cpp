@@ -45,7 +45,7 @@ class Delta final : public Recurrence {
 
   void advance(const Chunk& c, const Tile& s) override {
     decay_.set(c.rows, c.g, c.g_row);
-    RowSide side{c.e, undecayed_, true, m_, scaled_};
+    RowSide side{c.e, undecayed_, m_, scaled_};
     decay_.pair(&side, 1, c.k, kd_t_);
     kernels_.matmul(c.rows, v_, k_, scaled_.data, scaled_.ld, 1, s.data, s.ld, ox_.data, ox_.ld,
                     Store::kSet);
@@ -79,8 +79,8 @@ class Delta final : public Recurrence {
     kernels_.matmul(rows, k_, v_, y.data, y.ld, 1, state_t_.data, state_t_.ld, d_kd_.data, d_kd_.ld,
                     Store::kSet);
 
-    const RowSide sides[2] = {{c.q, false, false, dp_, {d_scaled_.data, d_scaled_.ld}},
-                              {c.e, undecayed_, true, dm_, {d_scaled_.row(rows), d_scaled_.ld}}};
+    const RowSide sides[2] = {{c.q, false, dp_, {d_scaled_.data, d_scaled_.ld}},
+                              {c.e, undecayed_, dm_, {d_scaled_.row(rows), d_scaled_.ld}}};
     const Tile dx[2] = {c.dq, c.de};
     const bool accumulate[2] = {false, false};
     decay_.pair_rows(sides, dx, accumulate, 2, c.k);
@@ -109,8 +109,8 @@ class Delta final : public Recurrence {
   // values written.
   void written_values(const Chunk& c, const Tile& s) {
     decay_.set(c.rows, c.g, c.g_row);
-    RowSide sides[2] = {{c.q, false, false, p_, {scaled_.data, scaled_.ld}},
-                        {c.e, undecayed_, true, m_, {scaled_.row(c.rows), scaled_.ld}}};
+    RowSide sides[2] = {{c.q, false, p_, {scaled_.data, scaled_.ld}},
+                        {c.e, undecayed_, m_, {scaled_.row(c.rows), scaled_.ld}}};
     decay_.pair(sides, 2, c.k, kd_t_);
     kernels_.matmul(2 * c.rows, v_, k_, scaled_.data, scaled_.ld, 1, s.data, s.ld, ox_.data, ox_.ld,
                     Store::kSet);

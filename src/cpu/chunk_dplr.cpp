@@ -96,9 +96,9 @@ class Dplr final : public Recurrence {
     decay_.set(c.rows, c.g, c.g_row);
     const Tile q_scaled{scaled_.data, scaled_.ld};
     const Tile a_scaled{scaled_.row(c.rows), scaled_.ld};
-    RowSide with_k[2] = {{c.q, false, false, qk_, q_scaled}, {c.e, true, true, ak_, a_scaled}};
+    RowSide with_k[2] = {{c.q, false, qk_, q_scaled}, {c.e, true, ak_, a_scaled}};
     decay_.pair(with_k, 2, c.k, kd_t_);
-    RowSide with_b[2] = {{c.q, false, false, qb_, q_scaled}, {c.e, true, true, ab_, a_scaled}};
+    RowSide with_b[2] = {{c.q, false, qb_, q_scaled}, {c.e, true, ab_, a_scaled}};
     decay_.pair(with_b, 2, c.b, bd_t_);
     kernels_.matmul(2 * c.rows, v_, k_, scaled_.data, scaled_.ld, 1, s.data, s.ld, oz_.data, oz_.ld,
                     Store::kSet);
@@ -119,14 +119,12 @@ class Dplr final : public Recurrence {
     const Tile dq_scaled{d_scaled_.data, d_scaled_.ld};
     const Tile da_scaled{d_scaled_.row(c.rows), d_scaled_.ld};
     const Tile dx[2] = {c.dq, c.de};
-    const RowSide with_k[2] = {{c.q, false, false, dqk_, dq_scaled},
-                               {c.e, true, true, dak_, da_scaled}};
+    const RowSide with_k[2] = {{c.q, false, dqk_, dq_scaled}, {c.e, true, dak_, da_scaled}};
     const bool set[2] = {false, false};
     decay_.pair_rows(with_k, dx, set, 2, c.k);
     decay_.pair_cols(with_k, 2, d_kd_, c.dk, false);
     std::fill_n(d_scaled_.data, 2 * c.rows * d_scaled_.ld, 0.0F);  // counted above
-    const RowSide with_b[2] = {{c.q, false, false, dqb_, dq_scaled},
-                               {c.e, true, true, dab_, da_scaled}};
+    const RowSide with_b[2] = {{c.q, false, dqb_, dq_scaled}, {c.e, true, dab_, da_scaled}};
     const bool add[2] = {true, true};
     decay_.pair_rows(with_b, dx, add, 2, c.b);
     decay_.pair_cols(with_b, 2, d_bd_, c.db, false);

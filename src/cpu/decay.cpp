@@ -133,12 +133,6 @@ void ChunkDecay::pair_vector(RowSide* sides, int num_sides, const Tile& y, const
                  work_.ld);
     kernels_.transpose(kBlock, n_, work_.data, work_.ld, yt.data + first, yt.ld);
   }
-  for (int s = 0; s < num_sides; ++s) {
-    if (!sides[s].strict || sides[s].exclusive)
-      continue;
-    for (int64_t i = 0; i < rows_; ++i)
-      sides[s].matrix.row(i)[i] = 0.0F;
-  }
 }
 
 void ChunkDecay::weigh(const RowSide& side, const Tile& out) const {
@@ -150,8 +144,6 @@ void ChunkDecay::weigh(const RowSide& side, const Tile& out) const {
     }
     kernels_.mul(1, width, side.matrix.row(i), 0, weights_.row(side.exclusive ? i - 1 : i), 0,
                  out.row(i), 0);
-    if (side.strict)
-      out.row(i)[i] = 0.0F;
   }
 }
 

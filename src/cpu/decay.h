@@ -16,8 +16,8 @@ namespace fla::cpu {
 struct RowSide {
   Tile x;                  // [L, n]
   bool exclusive = false;  // rho = G-hat, strict mask; otherwise rho = G
-  bool strict = false;     // with rho = G: leave out the diagonal
-  Tile matrix;  // forward out: P [L, L], zeros above the mask; adjoint in: the masked gradient of P
+  Tile matrix;  // forward out: P [L, L]; on the diagonal only an exclusive side is masked; adjoint
+                // in: the masked gradient of P
   Tile scaled;  // forward out: X e^{rho} [L, n]; adjoint in: its gradient
 };
 
