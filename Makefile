@@ -57,8 +57,9 @@ asan: deps ## Build with the address and undefined-behaviour sanitizers and run 
 	@$(call configure,build-asan,--preset cpu-asan)
 	@cmake --build --preset cpu-asan -j $(JOBS) --target $(CPP_TESTS)
 	@echo "== asan: test"
-	@for program in $(CPP_TESTS); do echo "-- $$program"; $(ASAN_ENV) build-asan/$$program --gtest_brief=1 \
-	  --gtest_filter='-*Slow*' || exit 1; done
+	@for program in $(CPP_TESTS); do echo "-- $$program"; \
+	  seq 0 $$(($(JOBS) - 1)) | xargs -P $(JOBS) -I{} env $(ASAN_ENV) GTEST_TOTAL_SHARDS=$(JOBS) \
+	    GTEST_SHARD_INDEX={} build-asan/$$program --gtest_brief=1 --gtest_filter='-*Slow*' || exit 1; done
 
 lint: configure deps-lint ## Check format, layers, headers alone, and run clang-tidy on src/
 	@echo "== lint: headers alone"

@@ -2,6 +2,7 @@
 /* The C ABI of libfla: plan an operator, run it, destroy the plan. Pure C99. */
 #ifndef FLA_FLA_H_
 #define FLA_FLA_H_
+// NOLINTBEGIN: C names
 
 #include <stddef.h>
 #include <stdint.h>
@@ -157,3 +158,4 @@ FLA_API void fla_plan_destroy(fla_plan* plan);
 #endif
 
 #endif /* FLA_FLA_H_ */
+// NOLINTEND
