@@ -19,7 +19,7 @@ configure = mkdir -p $(1) && cmake $(2) > $(1)/configure.log || { cat $(1)/confi
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help deps deps-lint configure build bench test test-all asan lint format mutants fuzz cuda install clean
+.PHONY: help deps deps-lint configure build bench test test-all asan lint format mutants fuzz cuda gpu-bundle install clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -77,10 +77,16 @@ fuzz: deps-lint ## Run each libFuzzer target for FUZZ_SECONDS (20)
 	@cmake --build --preset fuzz -j $(JOBS) --target fla_fuzz
 	@for target in build-fuzz/fuzz_*; do echo "== $$target"; $$target -max_total_time=$(FUZZ_SECONDS) || exit 1; done
 
-cuda: deps ## Compile the CUDA backend into build-cuda/ (no GPU needed)
-	@echo "== cuda: compile for sm_90, sm_100 and sm_103"
-	@$(call configure,build-cuda,--preset cuda -B build-cuda)
-	@cmake --build build-cuda -j $(JOBS) --target fla_cuda
+cuda: deps ## Compile the CUDA backend, its Blackwell code and the lab into build-cuda/ (no GPU needed)
+	@echo "== cuda: compile for sm_90, and the K = 128 kernels for sm_100 and sm_103"
+	@$(call configure,build-cuda,--preset cuda -B build-cuda -DFLA_CUDA_ARCHS=90)
+	@cmake --build build-cuda -j $(JOBS) --target fla_cuda fla_cuda_blackwell fla_lab
+
+gpu-bundle: deps ## Pack fla and fla_gpu_tests for an H200 without a compiler: build-bundle/fla-gpu-bundle.tar
+	@echo "== gpu-bundle: build for sm_90 into build-bundle/"
+	@$(call configure,build-bundle,--preset gpu-bundle)
+	@cmake --build --preset gpu-bundle -j $(JOBS) --target fla fla_gpu_tests
+	@$(PYTHON) tools/gpu_bundle.py build-bundle
 
 install: build ## Install under PREFIX (/usr/local) with a CMake package
 	@cmake --install build --prefix $(PREFIX) --strip

@@ -15,6 +15,7 @@ set(FLA_COLD_FLAGS -O1 -g1)
 if(FLA_CUDA)
   # Real code for Hopper and for Blackwell. The Blackwell code is compiled and has never been run.
   # No --use_fast_math: approximate instructions are called by name.
+  option(FLA_LINEINFO "Line numbers in the CUDA code, for profilers: two thirds of its size" ON)
   set(FLA_CUDA_ARCHS "90;100;103" CACHE STRING "Architectures that the CUDA kernels are compiled for")
   list(TRANSFORM FLA_CUDA_ARCHS APPEND -real OUTPUT_VARIABLE CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
@@ -25,6 +26,7 @@ if(FLA_CUDA)
   find_package(CUDAToolkit REQUIRED)
   add_library(fla_cuda_flags INTERFACE)
   target_compile_options(fla_cuda_flags INTERFACE
-    "$<$<COMPILE_LANGUAGE:CUDA>:-lineinfo;-Werror=all-warnings;-Xcompiler=-Wall,-Wextra>"
+    $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${FLA_LINEINFO}>>:-lineinfo>
+    "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;-Xcompiler=-Wall,-Wextra>"
     "$<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=--warn-on-spills,--warn-on-local-memory-usage>")
 endif()

@@ -18,10 +18,12 @@ EDGES = {
     "core": CORE,
     "ref": CORE,
     "cpu": CORE,
-    "cuda/runtime": CORE,
+    "cuda": CORE,
+    "cuda/runtime": [*CORE, "cuda/device/*.h"],
     "cuda/device": [],
     "cuda/*": [*CORE, "cuda/runtime/*.h", "cuda/device/*"],
-    "ops": [*CORE, "cpu/launch.h", "ref/launch.h", "cuda/*/launch.h", "cuda/*/params.h"],
+    "ops": [*CORE, "cpu/launch.h", "ref/launch.h", "cuda/instance_list.h", "cuda/*/launch.h",
+            "cuda/*/params.h"],
     "model": [*CORE, "ops/*", "cuda/runtime/*.h"],
     "perf": [*CORE, "ops/*", "model/*", "cuda/runtime/*.h"],
     "cli": [*CORE, "ops/*", "model/*", "perf/*"],
@@ -70,14 +72,14 @@ def check_include(path: str, target: str, quoted: bool, root: Path) -> str | Non
     if not quoted:
         needs_cuda = CUDA_HEADER.match(target) and not target.startswith("cuda/")
         plain_header = path.endswith(".h") and not path.startswith("src/cuda/device/")
-        if needs_cuda and (plain_header or not room.startswith(("cuda", "tests"))):
+        if needs_cuda and (plain_header or not room.startswith(("cuda", "tests", "tools"))):
             return f"<{target}> is a CUDA header; only .cpp, .cu and .cuh files of src/cuda may include those"
         return None
     if not any((root / base / target).exists() for base in ("include", "src", ".")):
         if room != "tests" and (root / path).parent.joinpath(target).exists():
             return f'"{target}" is no full path from src/ or include/'
         return None  # a generated header or a third-party one; the compiler says whether it exists
-    if target.endswith(".cuh") and not path.startswith(("src/cuda/", "tests/cuda/")):
+    if target.endswith(".cuh") and not path.startswith(("src/cuda/", "tests/cuda/", "tools/lab/")):
         return f'"{target}" is device code; no .cuh leaves src/cuda'
     if not allowed(room, target):
         return f'room "{room}" may not include "{target}" (tools/check_layers.py: EDGES)'

@@ -38,8 +38,8 @@ def wall_seconds(log: Path) -> dict[str, float]:
 
 def compile_cpu_seconds(entry: dict) -> float:
     command = shlex.split(entry["command"])
-    if Path(command[0]).name == "ccache":
-        command = command[1:]
+    launchers = [number for number, word in enumerate(command[:5]) if Path(word).name == "ccache"]
+    command = command[launchers[0] + 1:] if launchers else command
     output = command.index("-o") + 1
     command[output] += ".timed"
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -16,6 +17,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "ops/targets.h"
+#include "perf/gpu_peak.h"
 #include "perf/machine.h"
 #include "perf/peak.h"
 #include "perf/write_file.h"
@@ -38,6 +40,7 @@ struct Outputs {
   std::string json;
   std::string markdown;
   std::string csv;
+  std::string lib_dir;
   bool quiet = false;
 
   bool any_on_stdout() const { return json == "-" || markdown == "-" || csv == "-"; }
@@ -83,7 +86,7 @@ CLI::Option* add_list(CLI::App* app, const std::string& name, std::vector<std::s
   return app->add_option(name, *values, help)->delimiter(',')->expected(1, -1);
 }
 
-void declare(CLI::App* app, perf::BenchOpsOptions* options, Outputs* outputs) {
+void declare_rows(CLI::App* app, perf::BenchOpsOptions* options) {
   add_list(app, "--op", &options->ops, "Operators by benchmark or registry name, or all");
   add_list(app, "--modes", &options->modes, "fwd, bwd, fwdbwd, decode (default: fwd fwdbwd)");
   add_list(app, "--dtype", &options->dtypes, "bf16, fp16, fp32 (default: bf16)");
@@ -95,8 +98,18 @@ void declare(CLI::App* app, perf::BenchOpsOptions* options, Outputs* outputs) {
                   "tiny, upstream")
       ->delimiter(',')
       ->expected(0, -1);
+  add_list(app, "--gates", &options->gates,
+           "registry, slow (times 1/128), zeros (in every fourth head) (default: registry)");
+  app->add_option("--decode-tokens", options->decode_tokens,
+                  "Tokens of a sequence in one decode call (default: 1)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1024}));
+  app->add_flag("--state-v-first", options->state_v_first, "States are [N,HV,V,K]");
   app->add_option("--device", options->device, "Where: cpu, cuda, auto (default: auto)");
   add_list(app, "--backend", &options->backends, "Who: ref, cpu, cuda (default: the device's)");
+}
+
+void declare(CLI::App* app, perf::BenchOpsOptions* options, Outputs* outputs) {
+  declare_rows(app, options);
   app->add_option("--seed", options->seed, "Of inputs and sequence lengths (default: 20250603)");
   app->add_option("--rounds", options->rounds, "Blocks of samples a row (default: 6)")
       ->check(CLI::Range(int64_t{1}, int64_t{1000}));
@@ -106,6 +119,11 @@ void declare(CLI::App* app, perf::BenchOpsOptions* options, Outputs* outputs) {
   app->add_option("--threads", options->threads, "CPU threads (default: all)")
       ->check(CLI::Range(1, 4096));
   app->add_option("--cpu-target", options->cpu_target, "SIMD target of the cpu backend");
+  app->add_option("--timer", options->gpu_timer,
+                  "On the GPU: events, graph, auto (graph for decode) (default: auto)");
+  app->add_option("--lib-dir", outputs->lib_dir, "Folder that may hold libcublasLt");
+  app->add_flag("--profile", options->profile,
+                "On the GPU: run each row once between the profiler's marks, time nothing");
   app->add_option("--json", outputs->json,
                   "Results as fla.results/1 to a file, or to stdout with -");
   app->add_option("--md", outputs->markdown, "The table as Markdown, likewise");
@@ -154,6 +172,26 @@ perf::Results start_results(const perf::BenchOpsOptions& options, const Argument
   return results;
 }
 
+/// Of every device that a cell runs on.
+Status measure_ceilings(const std::vector<perf::Cell>& cells, const std::string& lib_dir,
+                        perf::Results* results) {
+  const auto on_gpu = [](const perf::Cell& cell) { return cell.backend == Backend::kCuda; };
+  if (std::all_of(cells.begin(), cells.end(), on_gpu)) {
+    results->peaks.copy_reason = "no row of the run is on the CPU";
+    results->peaks.flops_reason = results->peaks.copy_reason;
+  } else {
+    results->peaks = perf::measure_peaks(results->machine, results->threads);
+  }
+  if (std::none_of(cells.begin(), cells.end(), on_gpu)) {
+    return {};
+  }
+  Result<perf::Gpu> gpu = perf::measure_gpu(lib_dir);
+  if (gpu.ok()) {
+    results->gpu = std::move(gpu.value());
+  }
+  return gpu.status();
+}
+
 /// Prints the table and writes the files; every output is tried, whatever became of the others.
 bool save(const perf::Results& results, const Outputs& outputs) {
   bool saved = print(perf::to_text(results), outputs.any_on_stdout());
@@ -190,7 +228,7 @@ int exit_status(const perf::Results& results, const perf::BenchOpsOptions& optio
     return [status](const perf::ResultRow& row) { return row.status == status; };
   };
   if (!every_op && any(has_status(perf::RowStatus::kUnavailable))) {
-    return options.device == "cuda" ? kEnvironment : kUsage;
+    return kUsage;
   }
   if (any([](const perf::ResultRow& row) { return row.wrong; })) {
     return kWrong;
@@ -201,7 +239,7 @@ int exit_status(const perf::Results& results, const perf::BenchOpsOptions& optio
   if (interrupted != 0) {
     return kInterrupted;
   }
-  return any(has_status(perf::RowStatus::kOk)) ? kDone : kNothing;
+  return options.profile || any(has_status(perf::RowStatus::kOk)) ? kDone : kNothing;
 }
 
 }  // namespace
@@ -228,14 +266,19 @@ int bench_ops(const Arguments& arguments) {
   }
   const Result<std::vector<perf::Cell>> cells = perf::plan_cells(options);
   if (!cells.ok()) {
-    return fail(kUsage, cells.status().message());
+    const bool no_gpu = cells.status().code() == Code::kNoDevice;
+    return fail(no_gpu ? kEnvironment : kUsage, cells.status().message());
   }
   catch_interrupts();
   perf::Results results = start_results(options, arguments);
   {
     Progress progress(outputs.quiet);
     progress.say("measuring what a copy and a matrix product reach");
-    results.peaks = perf::measure_peaks(results.machine, results.threads);
+    if (const Status status = measure_ceilings(cells.value(), outputs.lib_dir, &results);
+        !status.ok()) {
+      progress.clear();
+      return fail(kWorkload, status.message());
+    }
     const perf::BenchHooks hooks = {
         .stop = [] { return interrupted != 0; },
         .starting =

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-// `fla ops`: what the registry holds.
+// `fla ops`: what the registry holds, and which CUDA kernels serve it.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/build_info.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "ops/registry.h"
+#include "ops/targets.h"
 #include "perf/format.h"
 #include "perf/write_file.h"
 
@@ -76,11 +78,51 @@ std::string list_text() {
   return perf::align(cells, {true, true, true, true});
 }
 
-int write_json(const std::string& path) {
-  if (path == "-") {
-    return print(list_json()) ? kDone : fail(kWorkload, "cannot write to stdout");
+std::vector<std::string_view> dtype_names(const cuda::InstanceRow& row) {
+  std::vector<std::string_view> names;
+  for (DType dtype : row.dtypes) {
+    names.push_back(dtype_name(dtype));
   }
-  const Status status = perf::write_file(path, list_json());
+  return names;
+}
+
+std::string instances_json() {
+  Json rows = Json::array();
+  for (const cuda::InstanceRow& row : fla::ops::cuda_instances()) {
+    rows.push_back({{"name", row.name},
+                    {"family", row.family},
+                    {"pass", row.pass},
+                    {"update", row.update},
+                    {"max_keys", row.max_keys},
+                    {"max_values", row.max_values},
+                    {"dtypes", dtype_names(row)},
+                    {"built", row.built ? "yes" : "no"}});
+  }
+  return Json{{"schema", "fla.instances/1"},
+              {"cuda_architectures", kCudaArchitectures},
+              {"instances", std::move(rows)}}
+             .dump(2) +
+         '\n';
+}
+
+std::string instances_text() {
+  std::vector<std::vector<std::string>> cells = {
+      {"instance", "family", "pass", "update", "K up to", "V up to", "dtypes", "built"}};
+  for (const cuda::InstanceRow& row : fla::ops::cuda_instances()) {
+    cells.push_back({std::string(row.name), std::string(row.family), std::string(row.pass),
+                     std::string(row.update), fmt::format("{}", row.max_keys),
+                     fmt::format("{}", row.max_values),
+                     fmt::format("{}", fmt::join(dtype_names(row), " ")),
+                     row.built ? "yes" : "no"});
+  }
+  return perf::align(cells, {true, true, true, true, false, false, true, true});
+}
+
+int write_json(const std::string& path, const std::string& text) {
+  if (path == "-") {
+    return print(text) ? kDone : fail(kWorkload, "cannot write to stdout");
+  }
+  const Status status = perf::write_file(path, text);
   return status.ok() ? kDone : fail(kWorkload, status.message());
 }
 
@@ -89,19 +131,29 @@ int write_json(const std::string& path) {
 int ops(const Arguments& arguments) {
   bool list = false;
   bool limits = false;
+  bool instances = false;
   std::string json;
   CLI::App app("The operators of the registry (fla help ops)", "fla ops");
   app.add_flag("--list", list, "Names, flags and recurrences (the default)");
   app.add_flag("--limits", limits, "docs/limits.md: slots, shapes, dtypes and ranges");
-  app.add_option("--json", json, "With --list: the machine form to a file, or to stdout with -");
+  app.add_flag("--instances", instances,
+               "The CUDA kernels, what each takes, and whether it is built");
+  app.add_option("--json", json,
+                 "With --list or --instances: the machine form to a file, or to stdout with -");
   if (const std::optional<int> status = parse(&app, arguments)) {
     return *status;
   }
-  if (limits && (list || !json.empty())) {
-    return fail(kUsage, "--limits goes with neither --list nor --json");
+  if (limits && (list || instances || !json.empty())) {
+    return fail(kUsage, "--limits goes with none of --list, --instances and --json");
   }
-  const bool shown = json == "-" || print(limits ? fla::ops::limits_markdown() : list_text());
-  const int written = json.empty() ? static_cast<int>(kDone) : write_json(json);
+  if (list && instances) {
+    return fail(kUsage, "--list and --instances exclude each other");
+  }
+  const bool shown = json == "-" || print(limits      ? fla::ops::limits_markdown()
+                                          : instances ? instances_text()
+                                                      : list_text());
+  const int written = json.empty() ? static_cast<int>(kDone)
+                                   : write_json(json, instances ? instances_json() : list_json());
   return shown ? written : fail(kWorkload, "cannot write to stdout");
 }
 

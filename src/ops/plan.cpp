@@ -4,12 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "core/plan_impl.h"
 #include "cpu/launch.h"
+#include "cuda/chunk/launch.h"
+#include "cuda/hgrn/launch.h"
 #include "cuda/recurrent/launch.h"
 #include "ops/registry.h"
 #include "ref/launch.h"
@@ -88,13 +91,34 @@ Device device_of(Backend backend, const Context& context) {
   return backend == Backend::kCuda ? Device{DeviceType::kCuda, context.device.index} : Device{};
 }
 
+// Sequences of so few rows on average are faster token by token, and more exact.
+constexpr int64_t kFewRows = 16;
+
+/// Chunks for the chunk form and every backward pass; a forward pass that they do not take, or not
+/// well, goes token by token.
+Result<std::unique_ptr<PlanImpl>> plan_on_cuda(const std::string& call, const Canonical& canonical,
+                                               const OpDesc& desc, const Context& context) {
+  const bool backward = desc.pass == Pass::kBackward;
+  const bool few_rows = desc.B * desc.T * canonical.inner_steps <= kFewRows * desc.num_sequences();
+  if (backward || (desc.form == Form::kChunk && !few_rows)) {
+    Result<std::unique_ptr<PlanImpl>> plan =
+        canonical.unit_qk ? cuda::hgrn::plan(call, desc, context)
+                          : cuda::chunk::plan(call, canonical, desc, context);
+    if (plan.ok() || backward || plan.status().code() != Code::kUnsupported)
+      return plan;
+  }
+  OpDesc by_token = desc;
+  by_token.form = Form::kRecurrent;
+  return cuda::recurrent::plan(call, canonical, by_token, context);
+}
+
 Result<std::unique_ptr<PlanImpl>> plan_on_backend(const ops::OpRow& row, const OpDesc& desc,
                                                   const Context& context) {
   switch (context.backend) {
     case Backend::kRef:
       return ref::plan(row.name, desc);
     case Backend::kCuda:
-      return cuda::recurrent::plan(ops::call_name(row, desc), row.canonical(desc), desc, context);
+      return plan_on_cuda(ops::call_name(row, desc), row.canonical(desc), desc, context);
     case Backend::kAuto:
     case Backend::kCpu:
       break;

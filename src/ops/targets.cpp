@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the CPU backend of this build can run.
+// What the backends of this build can run.
 #include "ops/targets.h"
 
 #include "cpu/launch.h"
@@ -8,6 +8,10 @@ namespace fla::ops {
 
 std::vector<std::string> cpu_targets() {
   return cpu::targets();
+}
+
+std::vector<cuda::InstanceRow> cuda_instances() {
+  return cuda::instance_rows();
 }
 
 }  // namespace fla::ops

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "perf/gpu_tensors.h"
 #include "perf/varlen.h"
 
 namespace fla::perf {
@@ -68,8 +69,8 @@ OpDesc Cell::desc(Pass pass) const {
   desc.V = shape.V;
   desc.M = row->find(Slot::kS) != nullptr ? shape.M : 0;
   desc.dtype = dtype;
+  desc.state_v_first = state_v_first;
   if (mode == Mode::kDecode) {
-    desc.T = 1;
     for (const auto& pair : kStatePairs) {
       for (Slot slot : pair) {
         if (row->find(slot) != nullptr) {
@@ -86,16 +87,17 @@ OpDesc Cell::desc(Pass pass) const {
 
 Cell twin_of(const Cell& cell) {
   constexpr int64_t kMaxTokens = 81;
-  constexpr int64_t kMaxDim = 128;
+  // On a GPU the head dimensions choose the kernel, and the twin must run the row's own.
+  const int64_t max_dim = cell.backend == Backend::kCuda ? 512 : 128;
   Cell twin = cell;
   const int64_t group = cell.shape.HV / cell.shape.H;
   twin.shape.B = std::min<int64_t>(cell.shape.B, 2);
   twin.shape.T = std::min(cell.shape.T, kMaxTokens);
   twin.shape.H = std::min<int64_t>(cell.shape.H, 2);
   twin.shape.HV = twin.shape.H * group;
-  twin.shape.K = std::min(cell.shape.K, kMaxDim);
-  twin.shape.V = std::min(cell.shape.V, kMaxDim);
-  twin.shape.M = std::min(cell.shape.M, kMaxDim);
+  twin.shape.K = std::min(cell.shape.K, max_dim);
+  twin.shape.V = std::min(cell.shape.V, max_dim);
+  twin.shape.M = std::min(cell.shape.M, max_dim);
   return twin;
 }
 
@@ -104,6 +106,7 @@ Result<BenchCall> BenchCall::make(const Cell& cell, const Context& context) {
   call.offsets_ = cell.offsets();
   Context own = context;
   own.backend = cell.backend;
+  own.device = {cell.backend == Backend::kCuda ? DeviceType::kCuda : DeviceType::kCpu, 0};
   for (Pass pass : passes(cell.mode)) {
     Result<Plan> plan = make_plan(cell.row->name, cell.desc(pass), own);
     if (!plan.ok()) {
@@ -112,13 +115,26 @@ Result<BenchCall> BenchCall::make(const Cell& cell, const Context& context) {
     call.workspace_bytes_ = std::max(call.workspace_bytes_, plan.value().workspace_bytes());
     call.plans_.push_back(std::move(plan.value()));
   }
-  const size_t rounded = (call.workspace_bytes_ / kAlignment + 1) * kAlignment;
-  call.workspace_.reset(std::aligned_alloc(kAlignment, rounded));
-  if (call.workspace_ == nullptr) {
-    return Status(Code::kUnsupported,
-                  fmt::format("no memory for a workspace of {} bytes", rounded));
+  if (Status status = call.allocate_workspace(); !status.ok()) {
+    return status;
   }
   return call;
+}
+
+Status BenchCall::allocate_workspace() {
+  if (cell_.backend == Backend::kCuda) {
+    Result<cuda::DeviceBuffer> buffer = cuda::DeviceBuffer::create(workspace_bytes_);
+    if (buffer.ok()) {
+      device_workspace_ = std::move(buffer.value());
+    }
+    return buffer.status();
+  }
+  const size_t rounded = (workspace_bytes_ / kAlignment + 1) * kAlignment;
+  workspace_.reset(std::aligned_alloc(kAlignment, rounded));
+  return workspace_ != nullptr
+             ? Status()
+             : Status(Code::kUnsupported,
+                      fmt::format("no memory for a workspace of {} bytes", rounded));
 }
 
 Result<ops::CallTensors> BenchCall::tensors(uint64_t seed, bool twin) const {
@@ -128,6 +144,9 @@ Result<ops::CallTensors> BenchCall::tensors(uint64_t seed, bool twin) const {
     return made.status();
   }
   ops::CallTensors& call = made.value();
+  if (call.tensors[Slot::kG].data != nullptr) {
+    set_gates(cell_.gates, call.tensors[Slot::kG]);
+  }
   if (cell_.mode == Mode::kForwardBackward) {
     const ops::SlotSpec& spec = *row().find(Slot::kO);
     TensorView& o = call.tensors[Slot::kO];
@@ -147,14 +166,29 @@ Result<ops::CallTensors> BenchCall::tensors(uint64_t seed, bool twin) const {
   return made;
 }
 
-Status BenchCall::run(const TensorSet& tensors) const {
-  const Workspace workspace{workspace_.get(), workspace_bytes_};
+Status BenchCall::run(const TensorSet& tensors, Stream stream) const {
+  void* const scratch =
+      cell_.backend == Backend::kCuda ? device_workspace_.data() : workspace_.get();
   for (const Plan& plan : plans_) {
-    if (Status status = plan.run(tensors, workspace, Stream(nullptr)); !status.ok()) {
+    const Workspace workspace{scratch, workspace_bytes_};
+    if (Status status = plan.run(tensors, workspace, stream); !status.ok()) {
       return status;
     }
   }
   return {};
+}
+
+Status BenchCall::run_once(const TensorSet& host) const {
+  const Stream default_stream(nullptr);
+  if (cell_.backend != Backend::kCuda) {
+    return run(host, default_stream);
+  }
+  const Result<GpuTensors> device = GpuTensors::upload(host);
+  if (!device.ok()) {
+    return device.status();
+  }
+  const Status status = run(device.value().tensors(), default_stream);
+  return status.ok() ? device.value().download() : status;  // copying waits for the default stream
 }
 
 int64_t BenchCall::peak_bytes(const ops::CallTensors& call) const {

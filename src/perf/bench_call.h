@@ -9,11 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include "cuda/runtime/buffer.h"
 #include "fla/op.h"
 #include "fla/plan.h"
 #include "fla/status.h"
 #include "ops/call_tensors.h"
 #include "ops/registry.h"
+#include "perf/gates.h"
 #include "perf/shapes.h"
 
 namespace fla::perf {
@@ -30,6 +32,8 @@ struct Cell {
   Mode mode = Mode::kForward;
   Backend backend = Backend::kCpu;
   DType dtype = DType::kBf16;
+  Gates gates = Gates::kRegistry;
+  bool state_v_first = false;
   Shape shape;
   std::string varlen;  // set of sequence lengths; empty: dense
   uint64_t seed = 0;
@@ -41,7 +45,7 @@ struct Cell {
 };
 
 /// A small cell of the same operator, flags and dtype: at most 2 heads, 2 rows of 81 tokens (a
-/// chunk and a tail), K, V and M up to 128, the ratio HV / H kept.
+/// chunk and a tail), K, V and M up to 128 (512 on a GPU), the ratio HV / H kept.
 Cell twin_of(const Cell& cell);
 
 /// A cell's plans, and the scratch memory that they share.
@@ -50,12 +54,16 @@ class BenchCall {
   /// Errors: whatever make_plan answers.
   static Result<BenchCall> make(const Cell& cell, const Context& context);
 
-  /// Fresh tensors for one call, a function of the seed: inputs, outputs, and in decode one state
-  /// that is read and written in place.
+  /// Fresh tensors for one call in host memory, a function of the seed: inputs, outputs, and in
+  /// decode one state that is read and written in place.
   Result<ops::CallTensors> tensors(uint64_t seed, bool twin) const;
 
-  /// Runs the plans of the mode in order.
-  Status run(const TensorSet& tensors) const;
+  /// Runs the plans of the mode in order. Tensors lie where the backend computes.
+  Status run(const TensorSet& tensors, Stream stream) const;
+
+  /// Runs once on host tensors, whatever the backend, and waits: copies them to the GPU and back
+  /// for cuda.
+  Status run_once(const TensorSet& host) const;
 
   /// What one call touches: every tensor once (tensors() of decode allocates a second state that it
   /// does not use) and the workspace.
@@ -71,12 +79,14 @@ class BenchCall {
     void operator()(void* data) const { std::free(data); }
   };
   explicit BenchCall(Cell cell) : cell_(std::move(cell)) {}
+  Status allocate_workspace();
 
   Cell cell_;
   std::vector<int64_t> offsets_;
   std::vector<Plan> plans_;
   size_t workspace_bytes_ = 0;
   std::unique_ptr<void, Free> workspace_;
+  cuda::DeviceBuffer device_workspace_;
 };
 
 }  // namespace fla::perf

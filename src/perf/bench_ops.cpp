@@ -6,11 +6,14 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "cuda/runtime/device.h"
 #include "ops/targets.h"
+#include "perf/gpu_bench.h"
 #include "perf/measure.h"
 #include "perf/nearest.h"
 #include "perf/twin.h"
@@ -57,17 +60,35 @@ Result<std::vector<DType>> choose_dtypes(const BenchOpsOptions& options) {
                        {{"bf16", DType::kBf16}, {"fp16", DType::kFp16}, {"fp32", DType::kFp32}});
 }
 
+Result<std::vector<Gates>> choose_gates(const BenchOpsOptions& options) {
+  return choose<Gates>(
+      "gates", options.gates,
+      {{"registry", Gates::kRegistry}, {"slow", Gates::kSlow}, {"zeros", Gates::kZeros}});
+}
+
+Result<std::vector<GpuTimerKind>> choose_gpu_timer(const BenchOpsOptions& options) {
+  return choose<GpuTimerKind>("timer", {options.gpu_timer},
+                              {{"auto", GpuTimerKind::kAuto},
+                               {"events", GpuTimerKind::kEvents},
+                               {"graph", GpuTimerKind::kGraph}});
+}
+
+/// kAuto is where the device decides.
+Result<Backend> backend_of_device(const BenchOpsOptions& options) {
+  const Result<std::vector<Backend>> chosen =
+      choose<Backend>("device", {options.device},
+                      {{"auto", Backend::kAuto}, {"cpu", Backend::kCpu}, {"cuda", Backend::kCuda}});
+  return chosen.ok() ? Result<Backend>(chosen.value().front()) : Result<Backend>(chosen.status());
+}
+
 Result<std::vector<Backend>> choose_backends(const BenchOpsOptions& options) {
-  Result<std::vector<Device>> device =
-      choose<Device>("device", {options.device},
-                     {{"auto", Device{}},
-                      {"cpu", Device{}},
-                      {"cuda", Device{.type = DeviceType::kCuda, .index = 0}}});
+  const Result<Backend> device = backend_of_device(options);
   if (!device.ok()) {
     return device.status();
   }
-  const bool cuda = device.value().front().type == DeviceType::kCuda;
   if (options.backends.empty()) {
+    const bool cuda = device.value() == Backend::kAuto ? cuda::find_device(0).ok()
+                                                       : device.value() == Backend::kCuda;
     return std::vector<Backend>{cuda ? Backend::kCuda : Backend::kCpu};
   }
   Result<std::vector<Backend>> backends =
@@ -77,12 +98,19 @@ Result<std::vector<Backend>> choose_backends(const BenchOpsOptions& options) {
     return backends;
   }
   for (Backend backend : backends.value()) {
-    if (options.device != "auto" && cuda != (backend == Backend::kCuda)) {
+    const bool on_cuda = backend == Backend::kCuda;
+    if (device.value() != Backend::kAuto && on_cuda != (device.value() == Backend::kCuda)) {
       return invalid(fmt::format("--device {} and --backend {} contradict each other",
                                  options.device, backend_name(backend)));
     }
   }
   return backends;
+}
+
+/// What stands in the way of cuda rows: that there is no GPU to run them.
+Status check_gpu(const std::vector<Backend>& backends) {
+  const bool cuda = std::find(backends.begin(), backends.end(), Backend::kCuda) != backends.end();
+  return cuda ? cuda::find_device(0).status() : Status();
 }
 
 Status check_cpu_target(const BenchOpsOptions& options) {
@@ -184,8 +212,31 @@ struct Choices {
   std::vector<DType> dtypes;
   std::vector<Backend> backends;
   std::vector<std::string> coverage;
+  std::vector<Gates> gates;
   std::vector<Shape> shapes;  // empty: by mode
 };
+
+/// Whether the cell is a row of its own: one token a sequence is the same batch packed or not, and
+/// an operator without gates has one family of them.
+bool is_distinct(const Cell& cell) {
+  const ops::SlotSpec* gate = cell.row->find(Slot::kG);
+  const bool gated = gate != nullptr && ops::slot_given(*gate, cell.desc(Pass::kForward));
+  return (cell.mode != Mode::kDecode || cell.varlen.empty()) &&
+         (cell.gates == Gates::kRegistry || gated);
+}
+
+/// The cell of one combination, but for its backend.
+Result<Cell> make_cell(const OpChoice& choice, const BenchOpsOptions& options, Mode mode,
+                       const Shape& shape) {
+  Cell cell;
+  cell.mode = mode;
+  cell.shape = shape;
+  cell.shape.T = mode == Mode::kDecode ? options.decode_tokens : shape.T;
+  cell.state_v_first = options.state_v_first;
+  cell.seed = options.seed;
+  const Status status = name_cell(choice, &cell);
+  return status.ok() ? Result<Cell>(std::move(cell)) : Result<Cell>(status);
+}
 
 Status append_cells(const OpChoice& choice, const Choices& all, DType dtype,
                     const BenchOpsOptions& options, std::vector<Cell>* cells) {
@@ -193,23 +244,22 @@ Status append_cells(const OpChoice& choice, const Choices& all, DType dtype,
   for (Mode mode : all.modes) {
     const bool decode = mode == Mode::kDecode;
     for (const Shape& shape : all.shapes.empty() ? default_shapes(cuda, decode) : all.shapes) {
+      Result<Cell> made = make_cell(choice, options, mode, shape);
+      if (!made.ok()) {
+        return made.status();
+      }
+      Cell& cell = made.value();
+      cell.dtype = dtype;
       for (const std::string& varlen : all.coverage) {
-        for (Backend backend : all.backends) {
-          if (decode && !varlen.empty()) {
-            continue;  // one token a sequence is the same batch, packed or not
-          }
-          Cell cell;
-          cell.mode = mode;
-          cell.backend = backend;
-          cell.dtype = dtype;
-          cell.shape = shape;
+        for (Gates gates : all.gates) {
           cell.varlen = varlen;
-          cell.seed = options.seed;
-          cell.shape.T = decode ? 1 : shape.T;
-          if (Status status = name_cell(choice, &cell); !status.ok()) {
-            return status;
+          cell.gates = gates;
+          for (Backend backend : all.backends) {
+            cell.backend = backend;
+            if (is_distinct(cell)) {
+              cells->push_back(cell);
+            }
           }
-          cells->push_back(std::move(cell));
         }
       }
     }
@@ -224,6 +274,7 @@ ResultRow describe(const Cell& cell) {
   row.mode = mode_name(cell.mode);
   row.backend = backend_name(cell.backend);
   row.dtype = dtype_name(cell.dtype);
+  row.gates = gates_name(cell.gates);
   row.shape = cell.shape.name;
   row.axes = {{"B", cell.shape.B}, {"T", cell.shape.T}, {"H", desc.H},
               {"HV", desc.HV},     {"K", desc.K},       {"V", desc.V}};
@@ -235,6 +286,9 @@ ResultRow describe(const Cell& cell) {
     row.coverage = "varlen:" + cell.varlen;
     row.cu_seqlens = cell.offsets();
     row.cu_seqlens_digest = offsets_digest(row.cu_seqlens);
+  }
+  if (cell.backend != Backend::kCuda) {
+    row.null_reasons["sm_mhz"] = "the row ran on the CPU";
   }
   return row;
 }
@@ -257,12 +311,22 @@ uint64_t digest_outputs(const ops::OpRow& row, const TensorSet& tensors) {
   return hash;
 }
 
+MeasurePolicy measure_policy(const BenchOpsOptions& options) {
+  if (options.quick) {
+    return {.rounds = 1, .budget_s = 0.45, .min_warmup_s = 0.02, .max_warmup_s = 0.15};
+  }
+  return {.rounds = options.rounds,
+          .budget_s = options.budget_s,
+          .max_warmup_s = std::min(0.5, options.budget_s / 4)};
+}
+
 /// What the rows of a run share.
 class Bench {
  public:
   Bench(const BenchOpsOptions& options, const BenchHooks& hooks, const Results& results)
       : options_(options),
         hooks_(hooks),
+        gpu_info_(results.gpu),
         cache_bytes_(results.machine.cache_bytes),
         flush_(cache_bytes_, results.threads) {
     context_.num_threads = options.threads;
@@ -272,13 +336,21 @@ class Bench {
   void run(const Cell& cell, ResultRow* row) {
     Result<BenchCall> call = BenchCall::make(cell, context_);
     if (!call.ok()) {
-      return end(row, RowStatus::kUnavailable, call.status().message());
+      const bool broken = call.status().code() == Code::kCuda;
+      return end(row, broken ? RowStatus::kFailed : RowStatus::kUnavailable,
+                 call.status().message());
     }
     row->plan = call.value().name();
     const ops::Cost cost = call.value().cost();
     row->flops = cost.flops;
     row->min_bytes = cost.min_bytes;
-    if (check(cell, row)) {
+    const bool profiled = options_.profile && cell.backend == Backend::kCuda;
+    if (!profiled && !check(cell, row)) {
+      return;
+    }
+    if (cell.backend == Backend::kCuda) {
+      time_on_gpu(call.value(), row);
+    } else {
       time(call.value(), row);
     }
   }
@@ -287,6 +359,24 @@ class Bench {
   static void end(ResultRow* row, RowStatus status, std::string_view reason) {
     row->status = status;
     row->reason = reason;
+  }
+
+  /// The GPU's part is made with the first row that needs it.
+  void time_on_gpu(const BenchCall& call, ResultRow* row) {
+    if (!gpu_) {
+      Result<GpuBench> made =
+          gpu_info_ ? GpuBench::create(*gpu_info_, {.measure = measure_policy(options_),
+                                                    .timer = choose_gpu_timer(options_).value()[0],
+                                                    .profile = options_.profile,
+                                                    .seed = options_.seed,
+                                                    .stop = hooks_.stop})
+                    : Result<GpuBench>(Status(Code::kNoDevice, "no GPU was described"));
+      if (!made.ok()) {
+        return end(row, RowStatus::kFailed, made.status().message());
+      }
+      gpu_ = std::move(made.value());
+    }
+    gpu_->time(call, row);
   }
 
   /// False when the row must not be timed.
@@ -342,17 +432,18 @@ class Bench {
       return end(row, RowStatus::kFailed, made.status().message());
     }
     const std::vector<ops::CallTensors>& sets = made.value();
-    if (Status status = call.run(sets[0].tensors); !status.ok()) {
+    const Stream no_stream(nullptr);
+    if (Status status = call.run(sets[0].tensors, no_stream); !status.ok()) {
       return end(row, RowStatus::kFailed, status.message());
     }
     const bool in_place = call.cell().mode == Mode::kDecode;
     const uint64_t digest = in_place ? 0 : digest_outputs(call.row(), sets[0].tensors);
-    const Measured measured = {
-        .call =
-            [&](int64_t i) { return call.run(sets[static_cast<size_t>(i) % sets.size()].tensors); },
-        .before = [&] { flush_.run(); },
-        .stop = hooks_.stop};
-    const Result<Timings> timings = measure(measured, policy(), steady_seconds);
+    const auto one_call = [&](int64_t i) {
+      return call.run(sets[static_cast<size_t>(i) % sets.size()].tensors, no_stream);
+    };
+    const Measured measured = {.sample = timed_by(steady_seconds, one_call, [&] { flush_.run(); }),
+                               .stop = hooks_.stop};
+    const Result<Timings> timings = measure(measured, measure_policy(options_), steady_seconds);
     if (!timings.ok()) {
       return end(row, RowStatus::kFailed, timings.status().message());
     }
@@ -367,20 +458,13 @@ class Bench {
     summarize(timings.value(), row);
   }
 
-  MeasurePolicy policy() const {
-    if (options_.quick) {
-      return {.rounds = 1, .budget_s = 0.45, .min_warmup_s = 0.02, .max_warmup_s = 0.15};
-    }
-    return {.rounds = options_.rounds,
-            .budget_s = options_.budget_s,
-            .max_warmup_s = std::min(0.5, options_.budget_s / 4)};
-  }
-
   const BenchOpsOptions& options_;
   const BenchHooks& hooks_;
+  const std::optional<Gpu>& gpu_info_;
   const int64_t cache_bytes_;
   Context context_;
   CacheFlush flush_;
+  std::optional<GpuBench> gpu_;
 };
 
 }  // namespace
@@ -391,16 +475,22 @@ Result<std::vector<Cell>> plan_cells(const BenchOpsOptions& options) {
   const Result<std::vector<DType>> dtypes = choose_dtypes(options);
   const Result<std::vector<Backend>> backends = choose_backends(options);
   const Result<std::vector<std::string>> coverage = choose_coverage(options);
+  const Result<std::vector<Gates>> gates = choose_gates(options);
   const Result<std::vector<Shape>> shapes = choose_shapes(options);
+  const Status timer = choose_gpu_timer(options).status();
   const Status target = check_cpu_target(options);
-  for (const Status* status : {&ops.status(), &modes.status(), &dtypes.status(), &backends.status(),
-                               &coverage.status(), &shapes.status(), &target}) {
+  for (const Status* status :
+       {&ops.status(), &modes.status(), &dtypes.status(), &backends.status(), &coverage.status(),
+        &gates.status(), &shapes.status(), &timer, &target}) {
     if (!status->ok()) {
       return *status;
     }
   }
-  const Choices choices{modes.value(), dtypes.value(), backends.value(), coverage.value(),
-                        shapes.value()};
+  if (Status status = check_gpu(backends.value()); !status.ok()) {
+    return status;
+  }
+  const Choices choices{modes.value(),    dtypes.value(), backends.value(),
+                        coverage.value(), gates.value(),  shapes.value()};
   std::vector<Cell> cells;
   for (const OpChoice& choice : ops.value()) {
     for (DType dtype : choices.dtypes) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "perf/statistics.h"
 
@@ -51,16 +52,11 @@ class Run {
   }
 
   double sample() {
-    if (measured_.before) {
-      measured_.before();
+    const Result<double> seconds = measured_.sample(calls_++);
+    if (!seconds.ok()) {
+      status_ = seconds.status();
     }
-    const double begin = clock_();
-    Status status = measured_.call(calls_++);
-    const double seconds = clock_() - begin;
-    if (!status.ok()) {
-      status_ = std::move(status);
-    }
-    return seconds;
+    return seconds.ok() ? seconds.value() : 0;
   }
 
   /// Calls until three window medians in a row agree; a single call when it takes longer than that.
@@ -133,6 +129,20 @@ class Run {
 
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::function<Result<double>(int64_t)> timed_by(const Clock& clock,
+                                                std::function<Status(int64_t)> call,
+                                                std::function<void()> before) {
+  return [clock, call = std::move(call), before = std::move(before)](int64_t i) -> Result<double> {
+    if (before) {
+      before();
+    }
+    const double begin = clock();
+    Status status = call(i);
+    const double seconds = clock() - begin;
+    return status.ok() ? Result<double>(seconds) : Result<double>(std::move(status));
+  };
 }
 
 Result<Timings> measure(const Measured& measured, const MeasurePolicy& policy, const Clock& clock) {

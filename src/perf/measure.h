@@ -24,12 +24,16 @@ struct MeasurePolicy {
   int64_t max_block_samples = 4000;
 };
 
-/// The hooks of one measurement. `call` gets a running number, to take its input set from.
+/// The hooks of one measurement. `sample` gets a running number, to take its input set from.
 struct Measured {
-  std::function<Status(int64_t)> call;  // the timed span, nothing else
-  std::function<void()> before;         // outside the span: flushes the cache
-  std::function<bool()> stop;           // asked between samples; true ends the measurement
+  std::function<Result<double>(int64_t)> sample;  // makes one call; the seconds that it took
+  std::function<bool()> stop;  // asked between samples; true ends the measurement
 };
+
+/// A sample by the clock: `before` (flushes the cache) outside the span, `call` inside.
+std::function<Result<double>(int64_t)> timed_by(const Clock& clock,
+                                                std::function<Status(int64_t)> call,
+                                                std::function<void()> before);
 
 struct Timings {
   std::vector<Block> blocks;

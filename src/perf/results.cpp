@@ -77,7 +77,7 @@ Json null_reasons_json(const ResultRow& row, const Peaks& peaks, const Json& jso
     }
   };
   for (const char* key : {"plan", "median_s", "ci95_s", "tokens_per_s", "bandwidth_fraction",
-                          "compute_fraction", "peak_bytes"}) {
+                          "compute_fraction", "peak_bytes", "sm_mhz"}) {
     note(key, json.at(key));
   }
   for (const auto& [group, key] :
@@ -99,6 +99,7 @@ Json row_json(const ResultRow& row, const Peaks& peaks) {
                {"mode", row.mode},
                {"backend", row.backend},
                {"dtype", row.dtype},
+               {"gates", row.gates},
                {"shape", row.shape},
                {"coverage", row.coverage},
                {"axes", row.axes},
@@ -106,7 +107,9 @@ Json row_json(const ResultRow& row, const Peaks& peaks) {
                {"plan", text_or_null(row.plan)},
                {"status", row_status_name(row.status)},
                {"reason", text_or_null(row.reason)},
+               {"timer", row.timer},
                {"rotation", row.rotation},
+               {"sm_mhz", or_null(row.sm_mhz)},
                {"tokens", row.tokens},
                {"blocks", std::move(blocks)},
                {"median_s", number(row.median_s)},
@@ -144,6 +147,26 @@ Json peaks_json(const Peaks& peaks) {
           {"blas_core", text_or_null(peaks.blas_core)}};
 }
 
+Json gpu_json(const std::optional<Gpu>& gpu) {
+  if (!gpu) {
+    return nullptr;
+  }
+  return {{"name", gpu->name},
+          {"driver", text_or_null(gpu->driver)},
+          {"compute_capability", gpu->compute_capability},
+          {"num_sms", gpu->num_sms},
+          {"memory_bytes", gpu->memory_bytes},
+          {"l2_bytes", gpu->l2_bytes},
+          {"max_sm_mhz", or_null(gpu->max_sm_mhz)},
+          {"peaks", peaks_json(gpu->peaks)},
+          {"node_s", number(gpu->node_s)}};
+}
+
+bool any_on_cpu(const Results& results) {
+  return std::any_of(results.rows.begin(), results.rows.end(),
+                     [](const ResultRow& row) { return row.backend != "cuda"; });
+}
+
 std::optional<double> milliseconds(std::optional<double> seconds) {
   return seconds ? std::optional(*seconds * 1e3) : std::nullopt;
 }
@@ -157,6 +180,49 @@ std::string peak_text(std::optional<double> value, double unit, const char* name
                       const std::string& reason) {
   return value ? fmt::format("{} {}", significant(*value / unit, 3), name)
                : fmt::format("not measured ({})", reason);
+}
+
+std::string cpu_text(const Results& results) {
+  const Machine& machine = results.machine;
+  const Peaks& peaks = results.peaks;
+  return fmt::format(
+      "machine  {}, {} cores, {} threads used, SIMD {}\n"
+      "peaks    copy {}, fp32 matrix product {}{}\n",
+      machine.cpu_model, machine.cores, results.threads, results.simd_target,
+      peak_text(peaks.copy_bytes_per_s, 1e9, "GB/s", peaks.copy_reason),
+      peak_text(peaks.flops_per_s, 1e9, "GFLOP/s", peaks.flops_reason),
+      peaks.blas_core.empty() ? "" : fmt::format(" (OpenBLAS {})", peaks.blas_core));
+}
+
+/// The lowest and the highest SM clock of the rows: "1755 to 1980 MHz".
+std::string clocks_text(const Results& results) {
+  std::optional<int64_t> low;
+  std::optional<int64_t> high;
+  for (const ResultRow& row : results.rows) {
+    if (row.sm_mhz) {
+      low = std::min(low.value_or(*row.sm_mhz), *row.sm_mhz);
+      high = std::max(high.value_or(*row.sm_mhz), *row.sm_mhz);
+    }
+  }
+  return !low            ? "SM clock unknown"
+         : *low == *high ? fmt::format("SM clock {} MHz", *low)
+                         : fmt::format("SM clock {} to {} MHz", *low, *high);
+}
+
+std::string gpu_text(const Results& results) {
+  const Gpu& gpu = *results.gpu;
+  const Peaks& peaks = gpu.peaks;
+  return fmt::format(
+      "gpu      {}, sm_{}, {} SMs, {} GiB, driver {}, {}\n"
+      "peaks    copy {}, bf16 matrix product {}, graph node {} us\n",
+      gpu.name, gpu.compute_capability, gpu.num_sms,
+      significant(static_cast<double>(gpu.memory_bytes) * 0x1p-30, 4),
+      gpu.driver.empty() ? "unknown" : gpu.driver, clocks_text(results),
+      peak_text(peaks.copy_bytes_per_s, 1e12, "TB/s", peaks.copy_reason),
+      peaks.flops_per_s ? fmt::format("{} TFLOP/s ({})", significant(*peaks.flops_per_s * 1e-12, 3),
+                                      peaks.blas_core)
+                        : fmt::format("not measured ({})", peaks.flops_reason),
+      significant(gpu.node_s ? std::optional(*gpu.node_s * 1e6) : std::nullopt, 3));
 }
 
 /// A line for each row that has no timing.
@@ -182,7 +248,8 @@ std::string ResultRow::key() const {
   for (const auto& [axis, value] : axes) {
     text += fmt::format("{}{}={}", text.empty() ? "" : ",", axis, value);
   }
-  return fmt::format("{}|{}|{}|{}|{}|{}", op, mode, backend, dtype, text, coverage);
+  return fmt::format("{}|{}|{}|{}|{}|{}{}", op, mode, backend, dtype, text, coverage,
+                     gates == "registry" ? "" : "|" + gates);
 }
 
 Derived derive(const ResultRow& row, const Peaks& peaks) {
@@ -208,28 +275,23 @@ Derived derive(const ResultRow& row, const Peaks& peaks) {
 }
 
 std::string header_text(const Results& results) {
-  const Machine& machine = results.machine;
-  const Peaks& peaks = results.peaks;
-  return fmt::format(
-      "machine  {}, {} cores, {} threads used, SIMD {}\n"
-      "peaks    copy {}, fp32 matrix product {} (OpenBLAS {})\n"
-      "run      {}, fla {} commit {}{}, seed {}, {} cache, CPU: not a GPU measurement\n",
-      machine.cpu_model, machine.cores, results.threads, results.simd_target,
-      peak_text(peaks.copy_bytes_per_s, 1e9, "GB/s", peaks.copy_reason),
-      peak_text(peaks.flops_per_s, 1e9, "GFLOP/s", peaks.flops_reason),
-      peaks.blas_core.empty() ? "unknown" : peaks.blas_core, results.created, results.version,
-      results.commit.substr(0, 12), results.dirty ? " (dirty)" : "", results.seed, results.cache);
+  const bool on_cpu = any_on_cpu(results);
+  return (on_cpu ? cpu_text(results) : "") + (results.gpu ? gpu_text(results) : "") +
+         fmt::format("run      {}, fla {} commit {}{}, seed {}, {} cache{}\n", results.created,
+                     results.version, results.commit.substr(0, 12), results.dirty ? " (dirty)" : "",
+                     results.seed, results.cache, on_cpu ? ", CPU: not a GPU measurement" : "");
 }
 
 std::vector<std::vector<std::string>> table_cells(const Results& results) {
   std::vector<std::vector<std::string>> cells = {{"op", "mode", "backend", "dtype", "shape", "ms",
                                                   "95% interval", "tokens/s", "% copy", "% compute",
-                                                  "peak MiB", "flags"}};
+                                                  "x floor", "peak MiB", "flags"}};
   for (const ResultRow& row : results.rows) {
-    const Derived derived = derive(row, results.peaks);
+    const Derived derived = derive(row, results.peaks_of(row));
     const std::string shape =
-        row.coverage == "dense" ? row.shape
-                                : row.shape + ' ' + row.coverage.substr(row.coverage.find(':') + 1);
+        row.shape +
+        (row.coverage == "dense" ? "" : ' ' + row.coverage.substr(row.coverage.find(':') + 1)) +
+        (row.gates == "registry" ? "" : ' ' + row.gates);
     const std::string range = row.ci95_s
                                   ? fmt::format("[{}, {}]", significant(row.ci95_s->first * 1e3, 4),
                                                 significant(row.ci95_s->second * 1e3, 4))
@@ -241,14 +303,14 @@ std::vector<std::vector<std::string>> table_cells(const Results& results) {
     cells.push_back({row.op, row.mode, row.backend, row.dtype, shape,
                      significant(milliseconds(row.median_s), 4), range,
                      with_suffix(derived.tokens_per_s), percent(derived.bandwidth_fraction),
-                     percent(derived.compute_fraction), mib(row.peak_bytes),
-                     fmt::format("{}", fmt::join(flags, ", "))});
+                     percent(derived.compute_fraction), significant(derived.x_over_floor, 3),
+                     mib(row.peak_bytes), fmt::format("{}", fmt::join(flags, ", "))});
   }
   return cells;
 }
 
 std::string to_text(const Results& results) {
-  const std::vector<bool> left = {true,  true,  true,  true,  true,  false,
+  const std::vector<bool> left = {true,  true,  true,  true,  true,  false, false,
                                   false, false, false, false, false, true};
   const std::string failures = failures_text(results);
   return header_text(results) + '\n' + align(table_cells(results), left) +
@@ -264,9 +326,10 @@ std::string to_markdown(const Results& results) {
 std::string to_csv(const Results& results) {
   std::string text =
       "key,op,mode,backend,dtype,shape,coverage,status,reason,median_s,ci95_low_s,ci95_high_s,"
-      "tokens_per_s,bandwidth_fraction,compute_fraction,peak_bytes,min_bytes,flops,rel_l2,flags\n";
+      "tokens_per_s,bandwidth_fraction,compute_fraction,peak_bytes,min_bytes,flops,rel_l2,flags,"
+      "gates,timer,rotation,floor_s\n";
   for (const ResultRow& row : results.rows) {
-    const Derived derived = derive(row, results.peaks);
+    const Derived derived = derive(row, results.peaks_of(row));
     const auto end = [&](double std::pair<double, double>::*member) {
       return row.ci95_s ? std::optional((*row.ci95_s).*member) : std::nullopt;
     };
@@ -286,7 +349,8 @@ std::string to_csv(const Results& results) {
          {std::optional(row.min_bytes), std::optional(row.flops), row.rel_error}) {
       text += csv_number(value) + ',';
     }
-    text += csv_field(fmt::format("{}", fmt::join(row.flags, " "))) + '\n';
+    text += fmt::format("{},{},{},{},{}\n", csv_field(fmt::format("{}", fmt::join(row.flags, " "))),
+                        row.gates, row.timer, row.rotation, csv_number(derived.floor_s));
   }
   return text;
 }
@@ -294,7 +358,7 @@ std::string to_csv(const Results& results) {
 std::string to_json(const Results& results) {
   Json rows = Json::array();
   for (const ResultRow& row : results.rows) {
-    rows.push_back(row_json(row, results.peaks));
+    rows.push_back(row_json(row, results.peaks_of(row)));
   }
   const Json json = {
       {"schema", "fla.results/1"},
@@ -303,12 +367,14 @@ std::string to_json(const Results& results) {
       {"tool", {{"version", results.version}}},
       {"source", {{"repo", "fla.cpp"}, {"commit", results.commit}, {"dirty", results.dirty}}},
       {"command", {{"argv", results.argv}}},
-      {"validity", {{"for_mr", false}, {"reasons", {"cpu-backend"}}}},
+      {"validity",
+       {{"for_mr", false}, {"reasons", {any_on_cpu(results) ? "cpu-backend" : "no-comparison"}}}},
       {"seed", results.seed},
       {"threads", results.threads},
       {"cache", results.cache},
       {"hardware", machine_json(results)},
       {"peaks", peaks_json(results.peaks)},
+      {"gpu", gpu_json(results.gpu)},
       {"rows", std::move(rows)}};
   // Names that are not UTF-8 must not make the document unreadable.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';

@@ -20,9 +20,23 @@ struct Peaks {
   int threads = 0;
   std::optional<double> copy_bytes_per_s;  // read plus written
   std::string copy_reason;
-  std::optional<double> flops_per_s;  // fp32 matrix product
+  std::optional<double> flops_per_s;  // matrix product: fp32 on the CPU, bf16 on a GPU
   std::string flops_reason;
-  std::string blas_core;  // OpenBLAS's name of the code it ran
+  std::string blas_core;  // what computed the product: OpenBLAS's core, or cuBLASLt's version
+};
+
+/// The GPU of a run and what it reaches.
+struct Gpu {
+  std::string name;
+  std::string driver;          // empty: unknown
+  int compute_capability = 0;  // 90 for sm_90
+  int num_sms = 0;
+  int64_t memory_bytes = 0;
+  int64_t l2_bytes = 0;
+  std::string pci_bus_id;  // not written
+  std::optional<int64_t> max_sm_mhz;
+  Peaks peaks;
+  std::optional<double> node_s;  // a node of a graph that copies 16 bytes
 };
 
 /// Samples that were taken in one go.
@@ -45,6 +59,7 @@ struct ResultRow {
   std::string mode;
   std::string backend;
   std::string dtype;
+  std::string gates = "registry";       // family of the log decays
   std::string shape;                    // its name
   std::string coverage = "dense";       // or "varlen:ragged"
   std::map<std::string, int64_t> axes;  // every axis: B, H, HV, K, T, V and, for gsa, M
@@ -56,7 +71,9 @@ struct ResultRow {
   std::string reason;  // why status is not ok
   bool wrong = false;  // failed because a result was wrong, not for lack of something; not written
   std::vector<Block> blocks;
-  int64_t rotation = 0;  // input sets that took turns
+  int64_t rotation = 0;           // input sets that took turns
+  std::string timer = "clock";    // or "events", or "graph": replay of a graph over every input set
+  std::optional<int64_t> sm_mhz;  // of the GPU, right after the last sample
   int64_t tokens = 0;
   std::optional<double> median_s;
   std::optional<std::pair<double, double>> ci95_s;
@@ -67,7 +84,7 @@ struct ResultRow {
   std::vector<std::string> flags;
   std::map<std::string, std::string> null_reasons;  // JSON field to why it is null
 
-  /// "chunk_kda|fwd|cpu|bf16|B=1,H=8,...|dense".
+  /// "chunk_kda|fwd|cpu|bf16|B=1,H=8,...|dense", and "|slow" for other gates than the registry's.
   std::string key() const;
 };
 
@@ -94,8 +111,14 @@ struct Results {
   std::string simd_target;
   std::string cache = "cold";
   Machine machine;
-  Peaks peaks;
+  Peaks peaks;             // of the CPU
+  std::optional<Gpu> gpu;  // where a row of the run is on one
   std::vector<ResultRow> rows;
+
+  /// The ceilings of the device that a row ran on.
+  const Peaks& peaks_of(const ResultRow& row) const {
+    return gpu && row.backend == "cuda" ? gpu->peaks : peaks;
+  }
 };
 
 /// The table's head lines and cells.

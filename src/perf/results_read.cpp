@@ -89,6 +89,10 @@ std::vector<std::string> read_texts(Reader* reader, const Json& parent, const ch
   return texts;
 }
 
+std::optional<int64_t> optional_integer(Reader* reader, const Json& parent, const char* key) {
+  return reader->number(parent, key) ? std::optional(reader->integer(parent, key)) : std::nullopt;
+}
+
 Block read_block(Reader* reader, const Json& json) {
   const auto seconds = [&](const char* key) { return reader->number(json, key).value_or(0); };
   return {.round = reader->integer(json, "round"),
@@ -154,8 +158,9 @@ ResultRow read_row(Reader* reader, const Json& json) {
   ResultRow row;
   for (const auto& [key, target] :
        {std::pair("op", &row.op), std::pair("mode", &row.mode), std::pair("backend", &row.backend),
-        std::pair("dtype", &row.dtype), std::pair("shape", &row.shape),
-        std::pair("coverage", &row.coverage)}) {
+        std::pair("dtype", &row.dtype), std::pair("gates", &row.gates),
+        std::pair("shape", &row.shape), std::pair("coverage", &row.coverage),
+        std::pair("timer", &row.timer)}) {
     *target = reader->text(json, key);
   }
   row.plan = reader->text(json, "plan", /*nullable=*/true);
@@ -167,12 +172,11 @@ ResultRow read_row(Reader* reader, const Json& json) {
     row.blocks.push_back(read_block(reader, block));
   }
   row.rotation = reader->integer(json, "rotation");
+  row.sm_mhz = optional_integer(reader, json, "sm_mhz");
   row.tokens = reader->integer(json, "tokens");
   row.median_s = reader->number(json, "median_s");
   read_interval(reader, json, &row);
-  if (reader->number(json, "peak_bytes")) {
-    row.peak_bytes = reader->integer(json, "peak_bytes");
-  }
+  row.peak_bytes = optional_integer(reader, json, "peak_bytes");
   const Json& model = reader->object(json, "model");
   row.min_bytes = reader->number(model, "min_bytes").value_or(0);
   row.flops = reader->number(model, "flops").value_or(0);
@@ -193,6 +197,25 @@ Peaks read_peaks(Reader* reader, const Json& json) {
   peaks.flops_reason = reader->text(json, "flops_reason", /*nullable=*/true);
   peaks.blas_core = reader->text(json, "blas_core", /*nullable=*/true);
   return peaks;
+}
+
+std::optional<Gpu> read_gpu(Reader* reader, const Json& document) {
+  const auto found = document.find("gpu");
+  if (found == document.end() || found->is_null()) {
+    return std::nullopt;
+  }
+  const Json& json = reader->object(document, "gpu");
+  Gpu gpu;
+  gpu.name = reader->text(json, "name");
+  gpu.driver = reader->text(json, "driver", /*nullable=*/true);
+  gpu.compute_capability = static_cast<int>(reader->integer(json, "compute_capability"));
+  gpu.num_sms = static_cast<int>(reader->integer(json, "num_sms"));
+  gpu.memory_bytes = reader->integer(json, "memory_bytes");
+  gpu.l2_bytes = reader->integer(json, "l2_bytes");
+  gpu.max_sm_mhz = optional_integer(reader, json, "max_sm_mhz");
+  gpu.peaks = read_peaks(reader, reader->object(json, "peaks"));
+  gpu.node_s = reader->number(json, "node_s");
+  return gpu;
 }
 
 Status check_schema(const Json& document) {
@@ -245,6 +268,7 @@ Result<Results> read_results(std::string_view text) {
   results.machine.cache_bytes = reader.integer(hardware, "cache_bytes");
   results.simd_target = reader.text(hardware, "simd_target");
   results.peaks = read_peaks(&reader, reader.object(document, "peaks"));
+  results.gpu = read_gpu(&reader, document);
   for (const Json& row : reader.array(document, "rows")) {
     results.rows.push_back(read_row(&reader, row));
     if (!reader.status().ok()) {

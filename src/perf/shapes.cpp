@@ -147,18 +147,21 @@ class RepeatedKeys {
 
 const std::vector<Shape>& named_shapes() {
   static const std::vector<Shape> shapes = {
-      make_shape(1, 2048, 8, 128),    make_shape(4, 512, 8, 128),    make_shape(1, 1024, 8, 64),
-      make_shape(1, 8192, 96, 128),   make_shape(2, 16384, 16, 128), make_shape(4, 2048, 16, 128),
-      make_shape(4, 4096, 64, 128),   make_shape(8, 2048, 32, 256),  make_shape(8, 1024, 8, 64),
-      make_decode_shape(32, 8, 128),  make_decode_shape(1, 32, 128), make_decode_shape(32, 32, 128),
-      make_decode_shape(256, 32, 128)};
+      make_shape(1, 2048, 8, 128),     make_shape(4, 512, 8, 128),
+      make_shape(1, 1024, 8, 64),      make_shape(1, 8192, 96, 128),
+      make_shape(2, 16384, 16, 128),   make_shape(4, 2048, 16, 128),
+      make_shape(4, 4096, 64, 128),    make_shape(8, 2048, 32, 256),
+      make_shape(8, 1024, 8, 64),      make_decode_shape(32, 8, 128),
+      make_decode_shape(1, 32, 128),   make_decode_shape(32, 32, 128),
+      make_decode_shape(256, 32, 128), make_shape(1, 8192, 64, 128)};
   return shapes;
 }
 
 std::vector<Shape> default_shapes(bool cuda, bool decode) {
   const std::vector<Shape>& all = named_shapes();
   if (decode) {
-    return cuda ? std::vector<Shape>(all.begin() + 10, all.end()) : std::vector<Shape>{all[9]};
+    return cuda ? std::vector<Shape>(all.begin() + 10, all.begin() + 13)
+                : std::vector<Shape>{all[9]};
   }
   return cuda ? std::vector<Shape>(all.begin() + 3, all.begin() + 9)
               : std::vector<Shape>(all.begin(), all.begin() + 3);

@@ -50,7 +50,7 @@ Result<TwinCheck> check_twin(const Cell& cell, const Context& context) {
     }
     tensors[side] = made.value().tensors;
     memory.push_back(std::move(made.value()));
-    if (Status status = call.value().run(tensors[side]); !status.ok()) {
+    if (Status status = call.value().run_once(tensors[side]); !status.ok()) {
       return status;
     }
   }

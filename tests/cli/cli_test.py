@@ -12,6 +12,7 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -67,6 +68,8 @@ class BadInput(unittest.TestCase):
         self.refused(*QUICK, "--backend", "cpuu", says="nearest: cpu")
         self.refused(*QUICK, "--device", "gpu", says="nearest: cpu")
         self.refused(*QUICK, "--cpu-target", "avx9", says="unknown cpu target")
+        self.refused(*QUICK, "--gates", "zero", says="nearest: zeros")
+        self.refused(*QUICK, "--timer", "graf", says="nearest: graph")
         self.refused("ops", "--lits", says="nearest: --list")
 
     def test_values_out_of_range(self):
@@ -87,6 +90,15 @@ class BadInput(unittest.TestCase):
         self.refused(*QUICK, "--json", "-", "--csv", "-", says="only one")
         self.refused("bench", "ops", "--op", "chunk_kda", "--modes", "decode", says="fused_recurrent_kda")
         self.refused("ops", "--limits", "--json", "-", says="--limits")
+        self.refused("ops", "--list", "--instances", says="exclude")
+
+    def test_cuda_without_a_gpu(self):
+        done = fla(*QUICK, "--device", "cuda")
+        if done.returncode == 0:
+            self.skipTest("this machine has a GPU")
+        self.assertEqual(done.returncode, 5, done)
+        self.assertRegex(done.stderr, "no CUDA (backend|device)")
+        self.assertEqual(done.stdout, "")
 
     def test_a_refused_row_is_shown(self):
         shape = '{"wide": {"T": 4, "H": 1, "D": 513}}'
@@ -213,6 +225,29 @@ class Info(unittest.TestCase):
         for row in rows:
             self.assertIn(row["name"], text)
             self.assertTrue(row["recurrent_names"], row)
+
+
+    def test_instances_have_limits_in_every_build(self):
+        document = strict(fla("ops", "--instances", "--json", "-").stdout)
+        self.assertEqual(document["schema"], "fla.instances/1")
+        text = fla("ops", "--instances").stdout
+        self.assertGreaterEqual(len(document["instances"]), 15)
+        for row in document["instances"]:
+            self.assertIn(row["name"], text)
+            self.assertEqual(row["built"], "no" if document["cuda_architectures"] == "none" else "yes")
+
+
+class Peers(unittest.TestCase):
+    def test_packed_rows_have_our_offsets(self):
+        shape = '{"B2_T96_H1_D8": {"B": 2, "T": 96, "H": 1, "D": 8}}'
+        ours = fla("bench", "ops", "--op", "chunk_kda", "--modes", "fwd", "--quick", "--varlen", "ragged",
+                   "--custom-shapes", shape, "--json", "-", "-q")
+        rows = validated(ours.stdout)["rows"]
+        script = SOURCE / "tools/peers/fla_ops.py"
+        theirs = subprocess.run([sys.executable, script, "--list", "--ops", "kda", "--varlen", "ragged", "--shapes",
+                                 "B2_T96_H1_D8"], capture_output=True, text=True, timeout=60, check=True)
+        offsets = theirs.stdout.splitlines()[1].split()[1:]
+        self.assertEqual([int(offset) for offset in offsets], rows[1]["cu_seqlens"]["offsets"])
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 // Copies guarded host memory to the device whole, bands and all, and back after the run.
 #include "cuda/gpu_runner.h"
 
+#include <algorithm>
 #include <list>
 #include <map>
 #include <stdexcept>
@@ -49,11 +50,13 @@ struct Call {
   std::list<Mirror> mirrors;
   TensorSet set;
 
+  TensorView& slot_view(SlotKey key) { return key.grad ? set.grad(key.slot) : set[key.slot]; }
   void bind(SlotKey key, PlacedTensor& tensor) {
     const Mirror& mirror = mirrors.emplace_back(tensor.buffer());
-    set[key.slot] = tensor.view();
-    set[key.slot].data = mirror.address_of(tensor.view().data);
-    set[key.slot].device = {DeviceType::kCuda, 0};
+    TensorView& view = slot_view(key);
+    view = tensor.view();
+    view.data = mirror.address_of(tensor.view().data);
+    view.device = {DeviceType::kCuda, 0};
   }
 };
 
@@ -62,15 +65,23 @@ SlotKey initial_of(SlotKey key) {
 }
 
 bool in_place(const GpuOptions& options, SlotKey key) {
-  return options.state_in_place && key.slot != Slot::kO;
+  return options.state_in_place && !key.grad && key.slot != Slot::kO;
+}
+
+bool is_unwritten(const GpuOptions& options, SlotKey key) {
+  return std::find(options.unwritten.begin(), options.unwritten.end(), key) !=
+         options.unwritten.end();
 }
 
 void place(const Case& test_case, const TensorMap& inputs, const GpuOptions& options, Call* call) {
   for (const auto& [key, tensor] : inputs) {
     const Layout layout = is_index(key.slot) ? Layout::kContiguous : options.layout;
-    call->bind(key, call->inputs.emplace(key, PlacedTensor::input(tensor, layout)).first->second);
+    call->bind(key, call->inputs.emplace(key, PlacedTensor::input(tensor, layout, options.poison))
+                        .first->second);
   }
   for (const auto& [key, tensor] : expected_outputs(test_case)) {
+    if (is_unwritten(options, key))
+      continue;
     if (in_place(options, key)) {
       call->inputs.at(initial_of(key)).allow_writes();
       call->set[key.slot] = call->set[initial_of(key).slot];
@@ -111,6 +122,8 @@ void collect(const Case& test_case, const GpuOptions& options, Call* call, RunRe
   if (!result->status.ok())
     return;
   for (const auto& [key, tensor] : expected_outputs(test_case)) {
+    if (is_unwritten(options, key))
+      continue;
     result->outputs[key] = in_place(options, key) ? call->inputs.at(initial_of(key)).read()
                                                   : call->outputs.at(key).read();
   }

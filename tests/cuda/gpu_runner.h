@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -19,6 +20,8 @@ struct GpuOptions {
   bool captured = false;      // captured into a graph, which is launched instead
   bool check_inputs = false;  // Context.check_inputs
   Backend backend = Backend::kCuda;
+  Poison poison = Poison::kNan;         // around inputs
+  std::vector<SlotKey> unwritten = {};  // gradients that are left null
 };
 
 /// Plans and runs `test_case` on device 0; waits for it.

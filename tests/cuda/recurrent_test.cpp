@@ -159,19 +159,6 @@ TEST_P(EveryOperator, AutoFollowsTheDevice) {
   EXPECT_EQ(run.plan_name.substr(0, 5), "cuda.");
 }
 
-TEST_P(EveryOperator, ChunkFormAndBackwardAreRefusedByName) {
-  Case test_case = decode_case();
-  test_case.desc.form = Form::kChunk;
-  RunResult run = run_on_gpu(test_case, make_inputs(test_case));
-  EXPECT_EQ(run.status.code(), Code::kUnsupported);
-  EXPECT_NE(run.status.message().find("no CUDA kernel yet for chunk_"), std::string::npos)
-      << run.status.message();
-  test_case = decode_case();
-  test_case.desc.pass = Pass::kBackward;
-  run = run_on_gpu(test_case, make_inputs(test_case));
-  EXPECT_EQ(run.status.code(), Code::kUnsupported);
-}
-
 std::vector<std::string> operator_names() {
   std::vector<std::string> names;
   for (const ops::OpRow& row : ops::registry())

@@ -18,6 +18,7 @@ std::string refusal(const BenchOpsOptions& options) {
 BenchOpsOptions kda() {
   BenchOpsOptions options;
   options.ops = {"chunk_kda"};
+  options.device = "cpu";
   return options;
 }
 
@@ -65,6 +66,44 @@ TEST(PlanCells, AllTakesEveryOperatorInEveryMode) {
   EXPECT_EQ(cells.value().size(), 4 * ops::registry().size());
 }
 
+TEST(PlanCells, GatesStandBesideEachOtherWhereThereAreAny) {
+  BenchOpsOptions options = kda();
+  options.ops = {"kda", "delta_rule"};
+  options.modes = {"fwd"};
+  options.shapes = {"B1_T1024_H8_D64"};
+  options.gates = {"registry", "slow", "zeros"};
+  const auto cells = plan_cells(options);
+  ASSERT_TRUE(cells.ok());
+  ASSERT_EQ(cells.value().size(), 4U);
+  EXPECT_EQ(cells.value()[2].gates, Gates::kZeros);
+  EXPECT_EQ(cells.value()[3].op, "chunk_delta_rule");
+}
+
+TEST(PlanCells, DecodeTakesItsOwnTokensAndLayout) {
+  BenchOpsOptions options;
+  options.ops = {"kda"};
+  options.modes = {"decode"};
+  options.device = "cpu";
+  options.decode_tokens = 4;
+  options.state_v_first = true;
+  const auto cells = plan_cells(options);
+  ASSERT_TRUE(cells.ok());
+  const OpDesc desc = cells.value()[0].desc(Pass::kForward);
+  EXPECT_EQ(desc.T, 4);
+  EXPECT_TRUE(desc.state_v_first);
+}
+
+TEST(PlanCells, CudaNeedsAGpu) {
+  BenchOpsOptions options = kda();
+  options.device = "cuda";
+  const auto cells = plan_cells(options);
+  if (cells.ok())
+    GTEST_SKIP() << "this machine has a GPU";
+  EXPECT_EQ(cells.status().code(), Code::kNoDevice);
+  EXPECT_THAT(std::string(cells.status().message()),
+              testing::AnyOf(HasSubstr("no CUDA backend"), HasSubstr("no CUDA device")));
+}
+
 TEST(PlanCells, RefusalsNameTheNearest) {
   EXPECT_THAT(refusal({}), HasSubstr("--op is required"));
   BenchOpsOptions options = kda();
@@ -87,6 +126,12 @@ TEST(PlanCells, RefusalsNameTheNearest) {
   options.backends = {"cpu"};
   EXPECT_THAT(refusal(options), HasSubstr("contradict"));
   options = kda();
+  options.gates = {"slwo"};
+  EXPECT_THAT(refusal(options), HasSubstr("nearest: slow"));
+  options = kda();
+  options.gpu_timer = "evnets";
+  EXPECT_THAT(refusal(options), HasSubstr("nearest: events"));
+  options = kda();
   options.cpu_target = "avx9";
   EXPECT_THAT(refusal(options), HasSubstr("unknown cpu target"));
 }
@@ -100,6 +145,8 @@ TEST(TwinOf, IsSmallAndKeepsTheRatioOfHeads) {
   EXPECT_EQ(twin.shape.HV, 8);
   EXPECT_EQ(twin.shape.K, 128);
   EXPECT_EQ(twin.shape.V, 64);
+  cell.backend = Backend::kCuda;
+  EXPECT_EQ(twin_of(cell).shape.K, 256);
 }
 
 }  // namespace

@@ -19,14 +19,14 @@ struct Fake {
   int64_t calls = 0;
   double (*seconds)(int64_t call) = [](int64_t) { return 0.01; };
 
+  Status call(int64_t i) {
+    now += seconds(i);
+    ++calls;
+    return {};
+  }
   Measured measured() {
-    return {.call =
-                [this](int64_t i) {
-                  now += seconds(i);
-                  ++calls;
-                  return Status();
-                },
-            .before = [this] { now += 0.001; },
+    return {.sample = timed_by(
+                clock(), [this](int64_t i) { return call(i); }, [this] { now += 0.001; }),
             .stop = nullptr};
   }
   Clock clock() {
@@ -50,8 +50,9 @@ TEST(Measure, TimesTheCallAlone) {
 TEST(Measure, EndsUnderAClockThatStandsStill) {
   Fake fake;
   fake.seconds = [](int64_t) { return 0.0; };
-  Measured measured = fake.measured();
-  measured.before = nullptr;
+  const Measured measured = {.sample = timed_by(
+                                 fake.clock(), [&](int64_t i) { return fake.call(i); }, nullptr),
+                             .stop = nullptr};
   const auto timings = measure(measured, {.rounds = 2, .max_block_samples = 10}, fake.clock());
   ASSERT_TRUE(timings.ok());
   EXPECT_EQ(timings.value().samples.size(), 20U);
@@ -106,7 +107,9 @@ TEST(Measure, StopsWhenAsked) {
 
 TEST(Measure, PassesOnWhatTheCallSays) {
   const Measured measured = {
-      .call = [](int64_t) { return Status(Code::kInternal, "broken"); }, .before = {}, .stop = {}};
+      .sample = timed_by(
+          steady_seconds, [](int64_t) { return Status(Code::kInternal, "broken"); }, nullptr),
+      .stop = nullptr};
   const auto timings = measure(measured, {}, steady_seconds);
   ASSERT_FALSE(timings.ok());
   EXPECT_EQ(timings.status().message(), "broken");

@@ -57,6 +57,32 @@ Results sample() {
   return results;
 }
 
+/// The same row measured on a GPU.
+Results gpu_sample() {
+  Results results = sample();
+  results.gpu = Gpu{.name = "NVIDIA H200",
+                    .driver = "580.159.04",
+                    .compute_capability = 90,
+                    .num_sms = 132,
+                    .memory_bytes = int64_t{140} << 30,
+                    .l2_bytes = int64_t{50} << 20,
+                    .pci_bus_id = "",
+                    .max_sm_mhz = 1980,
+                    .peaks = {.threads = 0,
+                              .copy_bytes_per_s = 4e12,
+                              .copy_reason = "",
+                              .flops_per_s = std::nullopt,
+                              .flops_reason = "libcublasLt.so.13 not found",
+                              .blas_core = ""},
+                    .node_s = 1e-6};
+  ResultRow& row = results.rows[0];
+  row.backend = "cuda";
+  row.gates = "slow";
+  row.timer = "events";
+  row.sm_mhz = 1755;
+  return results;
+}
+
 TEST(Results, KeyNamesEveryAxis) {
   EXPECT_EQ(sample().rows[0].key(), "chunk_kda|fwd|cpu|bf16|B=1,H=2,HV=2,K=4,T=8,V=4|varlen:tiny");
 }
@@ -66,6 +92,28 @@ TEST(Results, JsonSurvivesARoundTrip) {
   const auto read = read_results(text);
   ASSERT_TRUE(read.ok()) << read.status().message();
   EXPECT_EQ(to_json(read.value()), text);
+}
+
+TEST(Results, AGpuSurvivesARoundTrip) {
+  const std::string text = to_json(gpu_sample());
+  const auto read = read_results(text);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(to_json(read.value()), text);
+  EXPECT_EQ(read.value().rows[0].key(),
+            "chunk_kda|fwd|cuda|bf16|B=1,H=2,HV=2,K=4,T=8,V=4|varlen:tiny|slow");
+}
+
+TEST(Results, AGpuRowIsMeasuredAgainstTheGpu) {
+  const Results results = gpu_sample();
+  const Derived derived = derive(results.rows[0], results.peaks_of(results.rows[0]));
+  EXPECT_DOUBLE_EQ(*derived.bandwidth_fraction, 1e9 / 0.5 / 4e12);
+  EXPECT_FALSE(derived.compute_fraction.has_value());
+  const std::string header = header_text(results);
+  EXPECT_THAT(header,
+              HasSubstr("NVIDIA H200, sm_90, 132 SMs, 140.0 GiB, driver 580.159.04, SM clock "
+                        "1755 MHz"));
+  EXPECT_THAT(header, HasSubstr("copy 4.00 TB/s, bf16 matrix product not measured (libcublasLt"));
+  EXPECT_THAT(header, testing::Not(HasSubstr("CPU")));
 }
 
 TEST(Results, DerivedFigures) {

@@ -36,6 +36,7 @@ struct Case {
   DType param_dtype = DType::kFp32;  // of A_log, dt_bias, ...
   Gates gates = Gates::kPlain;
   uint64_t seed = 42;
+  bool on_gpu = false;  // judged by the bounds for the cuda backend
 
   const ops::OpRow& row() const;
   /// Switches to packed sequences of these lengths.

@@ -146,7 +146,8 @@ std::string compare_outputs(const Case& test_case, const TensorMap& got, const T
   return for_all_outputs(
       test_case, got, want, [&](SlotKey key, const HostTensor& a, const HostTensor& b) {
         const Heads heads = heads_of(test_case, key);
-        const Limits limits = limits_for(test_case.row(), key, test_case.desc.dtype);
+        const Limits limits =
+            limits_for(test_case.row(), key, test_case.desc.dtype, test_case.on_gpu);
         return compare(a, rounded(b, a.dtype), limits, heads.axis, heads.rows);
       });
 }
@@ -156,8 +157,9 @@ std::string compare_outputs(const Case& test_case, const TensorMap& got, const T
   return for_all_outputs(
       test_case, got, want, [&](SlotKey key, const HostTensor& a, const HostTensor& b) {
         const Heads heads = heads_of(test_case, key);
-        const Limits limits{limit, limit,
-                            limits_for(test_case.row(), key, test_case.desc.dtype).absolute};
+        const Limits limits{
+            limit, limit,
+            limits_for(test_case.row(), key, test_case.desc.dtype, test_case.on_gpu).absolute};
         return compare(a, rounded(b, a.dtype), limits, heads.axis, heads.rows);
       });
 }

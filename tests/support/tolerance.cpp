@@ -2,6 +2,8 @@
 // Bounds of tolerance.h.
 #include "support/tolerance.h"
 
+#include <algorithm>
+
 #include "perf/tolerance.h"
 
 namespace fla::test {
@@ -11,15 +13,24 @@ namespace {
 constexpr double kHeadOutput = 1e-2;
 constexpr double kHeadGradient = 2e-2;
 constexpr double kHeadGradientFp32 = 1e-3;
+constexpr double kGpuFp32Output = 5e-5;
+constexpr double kGpuFp32Gradient = 5e-4;
+constexpr double kGpuParameter = 5e-2;
 // math.md 9: a comparison also passes below this largest difference.
 constexpr double kAbsolute = 1e-6;
 
 }  // namespace
 
-Limits limits_for(const ops::OpRow& row, SlotKey key, DType dtype) {
-  const double tensor = perf::tolerance(row.name, key.slot, key.grad, dtype);
-  if (dtype == DType::kFp32)
-    return {tensor, key.grad ? kHeadGradientFp32 : tensor, kAbsolute};
+Limits limits_for(const ops::OpRow& row, SlotKey key, DType dtype, bool on_gpu) {
+  double tensor = perf::tolerance(row.name, key.slot, key.grad, dtype);
+  if (dtype == DType::kFp32) {
+    if (on_gpu)
+      tensor = key.grad ? kGpuFp32Gradient : kGpuFp32Output;
+    return {tensor, key.grad ? std::max(tensor, kHeadGradientFp32) : tensor, kAbsolute};
+  }
+  const bool parameter = key.slot >= Slot::kU && key.slot <= Slot::kLogAtkScale;
+  if (on_gpu && key.grad && parameter)
+    return {kGpuParameter, kGpuParameter, kAbsolute};
   return {tensor, key.grad ? kHeadGradient : kHeadOutput, kAbsolute};
 }
 

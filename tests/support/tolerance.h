@@ -15,8 +15,11 @@ struct Limits {
   double absolute = 0;  // below this largest difference a comparison passes whatever the ratio
 };
 
-/// Bounds for `key` of a call of `op` whose activations are `dtype`.
-Limits limits_for(const ops::OpRow& row, SlotKey key, DType dtype);
+/// Bounds for `key` of a call of `op` whose activations are `dtype`. `on_gpu`: operands of products
+/// there are bf16, or pairs of bf16 for fp32 calls (17 bits), where the CPU has fp32. That widens
+/// two kinds of bounds: those of fp32 calls, and in 16 bits those of gradients of per-head
+/// parameters, single numbers that are sums over all tokens of terms of both signs.
+Limits limits_for(const ops::OpRow& row, SlotKey key, DType dtype, bool on_gpu = false);
 
 /// V12: pieces with a carried state against the whole run, 16-bit inputs.
 inline constexpr double kSplitLimit = 5e-3;

@@ -1,94 +1,20 @@
 // SPDX-License-Identifier: MIT
-// Slots, strides and switches of a call as kernel parameters.
+// Slots and switches of a call as kernel parameters.
 #include "cuda/recurrent/bind.h"
 
 #include <cstdint>
 
+#include "cuda/runtime/bind_rows.h"
+
 namespace fla::cuda::recurrent {
 namespace {
-
-Rows rows_of(const TensorView& view, bool key_side) {
-  if (view.data == nullptr)
-    return {};
-  const auto bytes = static_cast<int64_t>(dtype_bytes(view.dtype));
-  return {static_cast<char*>(view.data),
-          view.stride[0] * bytes,
-          view.stride[1] * bytes,
-          view.stride[2] * bytes,
-          static_cast<int32_t>(view.dtype),
-          static_cast<int32_t>(bytes),
-          key_side};
-}
-
-Rows key_rows(const TensorView& view) {
-  return rows_of(view, true);
-}
-Rows value_rows(const TensorView& view) {
-  return rows_of(view, false);
-}
-
-/// hgrn: [B, T, heads * n].
-Rows flat_rows(const TensorView& view, int64_t n) {
-  Rows rows = rows_of(view, false);
-  rows.head = n * rows.element;
-  return rows;
-}
-
-Parameter parameter_of(const TensorView& view) {
-  if (view.data == nullptr)
-    return {};
-  const auto bytes = static_cast<int64_t>(dtype_bytes(view.dtype));
-  return {static_cast<const char*>(view.data), view.stride[0] * bytes,
-          view.rank > 1 ? view.stride[1] * bytes : 0, static_cast<int32_t>(view.dtype),
-          static_cast<int32_t>(bytes)};
-}
-
-bool divides(int64_t unit, const State& state) {
-  const auto address = reinterpret_cast<uintptr_t>(state.data);
-  return address % (static_cast<uintptr_t>(unit) * sizeof(float)) == 0 && state.row % unit == 0 &&
-         state.head % unit == 0;
-}
-
-State state_of(const Canonical& canonical, const OpDesc& desc, const TensorView& view,
-               int64_t values, int64_t keys, int vec) {
-  State state;
-  if (view.data == nullptr)
-    return state;
-  state.data = static_cast<float*>(view.data);
-  state.row = view.stride[0];
-  if (canonical.unit_qk) {
-    state.head = values;
-    state.value = 1;
-  } else {
-    state.head = view.stride[1];
-    state.key = view.stride[desc.state_v_first ? 3 : 2];
-    state.value = view.stride[desc.state_v_first ? 2 : 3];
-  }
-  // Inside a matrix the kernels count in 32 bits.
-  constexpr int64_t kWidest = int64_t{1} << 22;
-  if (state.key >= kWidest || state.value >= kWidest)
-    return state;
-  if (state.value == 1 && values % vec == 0 && state.key % vec == 0 && divides(vec, state)) {
-    state.access = StateAccess::kColumns;
-  } else if (state.key == 1 && keys % 4 == 0 && state.value % 4 == 0 && divides(4, state)) {
-    state.access = StateAccess::kKeys;
-  }
-  return state;
-}
 
 /// What every pass shares: sequences and switches.
 Params common(const Canonical& c, const OpDesc& desc, const TensorSet& t) {
   Params p;
-  p.cu_seqlens = bind_indices(t[Slot::kCuSeqlens]);
-  p.state_indices = bind_indices(t[Slot::kStateIndices]);
-  const TensorView& mask = t[Slot::kInitialStateMask];
-  p.state_mask = static_cast<const uint8_t*>(mask.data);
-  p.state_mask_stride = mask.stride[0];
-  p.T = static_cast<int32_t>(desc.T);
-  p.state_rows = desc.num_state_slots;
+  p.sequences = bind_sequences(desc, t);
   p.steps = static_cast<int32_t>(c.inner_steps);
   p.group = static_cast<int32_t>(desc.value_heads() / desc.H);
-  p.packed = desc.N > 0;
   return p;
 }
 
@@ -119,24 +45,20 @@ void bind_vectors(const Canonical& c, const OpDesc& desc, const TensorSet& t, Pa
 }
 
 void bind_parameters(const Canonical& c, const TensorSet& t, Params* p) {
-  p->a_log = parameter_of(t[Slot::kALog]);
-  p->dt_bias = parameter_of(t[Slot::kDtBias]);
-  p->d_skip = parameter_of(t[Slot::kDSkip]);
-  p->g_gamma = parameter_of(t[Slot::kGGamma]);
+  p->a_log = bind_parameter(t[Slot::kALog]);
+  p->dt_bias = bind_parameter(t[Slot::kDtBias]);
+  p->d_skip = bind_parameter(t[Slot::kDSkip]);
+  p->g_gamma = bind_parameter(t[Slot::kGGamma]);
   if (c.bonus)
-    p->u = parameter_of(t[Slot::kU]);
+    p->u = bind_parameter(t[Slot::kU]);
   if (c.precondition) {
-    p->log_atk_scale = parameter_of(t[Slot::kLogAtkScale]);
+    p->log_atk_scale = bind_parameter(t[Slot::kLogAtkScale]);
     p->g_atk = key_rows(t[Slot::kGAtk]);
     p->beta_atk = key_rows(t[Slot::kBetaAtk]);
   }
 }
 
 }  // namespace
-
-Indices bind_indices(const TensorView& view) {
-  return {view.data, view.dtype == DType::kInt64};
-}
 
 KeyState bind_key_state(const TensorView& view) {
   if (view.data == nullptr)
@@ -151,8 +73,8 @@ Params bind(const Canonical& c, const OpDesc& desc, const TensorSet& t, int vec)
   const int64_t keys = c.unit_qk ? 1 : desc.K;
   p.keys = static_cast<int32_t>(keys);
   p.values = static_cast<int32_t>(desc.V);
-  p.initial = state_of(c, desc, t[Slot::kInitialState], desc.V, keys, vec);
-  p.final = state_of(c, desc, t[Slot::kFinalState], desc.V, keys, vec);
+  p.initial = bind_state(t[Slot::kInitialState], c.unit_qk, desc.state_v_first, desc.V, keys, vec);
+  p.final = bind_state(t[Slot::kFinalState], c.unit_qk, desc.state_v_first, desc.V, keys, vec);
   if (c.normalize || c.precondition)
     p.initial_key = bind_key_state(t[Slot::kInitialState2]);
   p.key_state_per_key_head = c.precondition;
@@ -203,8 +125,9 @@ Params bind_slot_keys(const Canonical& c, const OpDesc& desc, const TensorSet& t
   p.scale = c.scale;
   p.keys = static_cast<int32_t>(desc.K);
   p.values = static_cast<int32_t>(desc.M);
-  p.initial = state_of(c, desc, t[Slot::kInitialState], desc.M, desc.K, vec);
-  p.final = state_of(c, desc, t[Slot::kFinalState], desc.M, desc.K, vec);
+  p.initial =
+      bind_state(t[Slot::kInitialState], c.unit_qk, desc.state_v_first, desc.M, desc.K, vec);
+  p.final = bind_state(t[Slot::kFinalState], c.unit_qk, desc.state_v_first, desc.M, desc.K, vec);
   return p;
 }
 
@@ -220,8 +143,9 @@ Params bind_slot_values(const Canonical& c, const OpDesc& desc, const TensorSet&
   p.o = value_rows(t[Slot::kO]);
   p.keys = static_cast<int32_t>(desc.M);
   p.values = static_cast<int32_t>(desc.V);
-  p.initial = state_of(c, desc, t[Slot::kInitialState2], desc.V, desc.M, vec);
-  p.final = state_of(c, desc, t[Slot::kFinalState2], desc.V, desc.M, vec);
+  p.initial =
+      bind_state(t[Slot::kInitialState2], c.unit_qk, desc.state_v_first, desc.V, desc.M, vec);
+  p.final = bind_state(t[Slot::kFinalState2], c.unit_qk, desc.state_v_first, desc.V, desc.M, vec);
   return p;
 }
 

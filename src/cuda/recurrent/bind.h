@@ -19,6 +19,5 @@ Params bind_slot_values(const Canonical& canonical, const OpDesc& desc, const Te
 
 /// A key state [rows, heads, K]; null data where it is not given.
 KeyState bind_key_state(const TensorView& view);
-Indices bind_indices(const TensorView& view);
 
 }  // namespace fla::cuda::recurrent

@@ -25,7 +25,7 @@
 #include <cstdint>
 
 #include "cuda/recurrent/params.h"
-#include "cuda/recurrent/sequence.cuh"
+#include "cuda/device/sequence.cuh"
 #include "cuda/recurrent/token.cuh"
 
 namespace fla::cuda::recurrent {
@@ -377,7 +377,7 @@ __global__ void __launch_bounds__(kWarpsFor<kKeys>* kWarpSize, (ctas_per_sm<kUpd
   const int head = p.first_head + static_cast<int>(blockIdx.x / slabs % heads);
   const int n = static_cast<int>(blockIdx.x / slabs / heads);
   const int column = slab * kWarpSize * kVec + static_cast<int>(threadIdx.x) % kWarpSize * kVec;
-  const Sequence sequence = sequence_of(p, n);
+  const Sequence sequence = sequence_of(p.sequences, n);
 
   Tile<kKeys, kVec> tile;
   const bool reads = p.initial.data != nullptr && sequence.reads_state && sequence.state_row >= 0;

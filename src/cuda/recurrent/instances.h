@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/canonical.h"
+#include "cuda/recurrent/instance_table.h"
 
 namespace fla::cuda::recurrent {
 
@@ -26,21 +27,9 @@ const std::vector<Instance>& instances();
 /// The first row that serves `keys` keys; null when there is none.
 const Instance* find(Update update, int64_t keys);
 
-// Defined one a file under inst/.
-const void* fwd_add_k32(int vec);
-const void* fwd_add_k64(int vec);
-const void* fwd_add_k128(int vec);
-const void* fwd_add_k256(int vec);
-const void* fwd_add_k512(int vec);
-const void* fwd_delta_k32(int vec);
-const void* fwd_delta_k64(int vec);
-const void* fwd_delta_k128(int vec);
-const void* fwd_delta_k256(int vec);
-const void* fwd_delta_k512(int vec);
-const void* fwd_dplr_k32(int vec);
-const void* fwd_dplr_k64(int vec);
-const void* fwd_dplr_k128(int vec);
-const void* fwd_dplr_k256(int vec);
-const void* fwd_dplr_k512(int vec);
+// const void* fwd_add_k32(int vec); and so on, each defined in a file of inst/.
+#define FLA_DECLARE_ENTRY(id, ...) const void* fwd_##id(int vec);
+FLA_RECURRENT_INSTANCES(FLA_DECLARE_ENTRY)
+#undef FLA_DECLARE_ENTRY
 
 }  // namespace fla::cuda::recurrent

@@ -1,64 +1,13 @@
 // SPDX-License-Identifier: MIT
-// What the recurrent kernels are told: plain data, passed by value. Null pointers are tensors that
-// are not given.
+// What the recurrent kernels are told: plain data, passed by value.
 #pragma once
 
 #include <cstdint>
 
 #include "core/canonical.h"
+#include "cuda/device/tensors.h"
 
 namespace fla::cuda::recurrent {
-
-/// Rows of a [B, T, heads, n] tensor, last stride 1; n = 1 for [B, T, heads]. Strides in bytes.
-struct Rows {
-  char* data = nullptr;
-  int64_t batch = 0;
-  int64_t token = 0;
-  int64_t head = 0;
-  int32_t dtype = 0;
-  int32_t element = 0;    // bytes
-  bool key_side = false;  // has H heads, not HV
-};
-
-/// A parameter: [heads], [heads * n] or [heads, n]. Strides in bytes.
-struct Parameter {
-  const char* data = nullptr;
-  int64_t first = 0;   // stride of the first axis
-  int64_t second = 0;  // of the second, if any
-  int32_t dtype = 0;
-  int32_t element = 0;  // bytes
-};
-
-/// How a thread reaches its part of a state.
-enum class StateAccess : int32_t {
-  kElements,  // one float at a time
-  kColumns,   // value columns are contiguous and aligned to the columns of a lane
-  kKeys,      // keys are contiguous and aligned to four floats (state_v_first)
-};
-
-/// fp32 states: element (row, head, key, value) with strides.
-struct State {
-  float* data = nullptr;
-  int64_t row = 0;
-  int64_t head = 0;
-  int64_t key = 0;
-  int64_t value = 0;
-  StateAccess access = StateAccess::kElements;
-};
-
-/// The state beside the matrix: the normaliser z [rows,HV,K] or the preconditioner A [rows,H,K].
-struct KeyState {
-  float* data = nullptr;
-  int64_t row = 0;
-  int64_t head = 0;
-  int64_t key = 0;
-};
-
-/// [n] indices of either width.
-struct Indices {
-  const void* data = nullptr;
-  bool wide = false;
-};
 
 /// Constant decays that one launch carries; a call with more value heads is cut by heads.
 inline constexpr int kMaxTableHeads = 256;
@@ -78,14 +27,10 @@ struct Params {
   // Scratch [N, heads, K] for the last key state: every slab and value head of a sequence reads the
   // initial one, so none may write it in place.
   float* final_key = nullptr;
-  Indices cu_seqlens, state_indices;
-  const uint8_t* state_mask = nullptr;  // [N], stride state_mask_stride
-  int64_t state_mask_stride = 0;
+  Sequences sequences;  // T steps < 2^31
 
-  int32_t T = 0;           // tokens of a batch row; T steps < 2^31
-  int64_t state_rows = 0;  // of initial and final
-  int32_t keys = 0;        // K
-  int32_t values = 0;      // V
+  int32_t keys = 0;    // K
+  int32_t values = 0;  // V
   int32_t steps = 1;       // rows of k, v, beta a token
   int32_t heads = 0;       // value heads of this launch
   int32_t first_head = 0;
@@ -94,7 +39,6 @@ struct Params {
 
   Decay decay = Decay::kNone;
   GateInput gate_input = GateInput::kLog;
-  bool packed = false;
   bool l2norm = false;
   bool has_beta = false;
   bool beta_logits = false;

@@ -162,8 +162,8 @@ class RecurrentPlan final : public PlanImpl {
     KeyStateCopy copy;
     copy.from = params.final_key;
     copy.to = bind_key_state(final_state);
-    copy.state_indices = params.state_indices;
-    copy.state_rows = params.state_rows;
+    copy.state_indices = params.sequences.state_indices;
+    copy.state_rows = params.sequences.state_rows;
     copy.num_sequences = desc_.num_sequences();
     copy.heads = static_cast<int32_t>(key_state_heads_);
     copy.keys = params.keys;

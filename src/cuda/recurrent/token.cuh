@@ -10,7 +10,7 @@
 #include "cuda/device/math.cuh"
 #include "cuda/device/reduce.cuh"
 #include "cuda/recurrent/params.h"
-#include "cuda/recurrent/sequence.cuh"
+#include "cuda/device/sequence.cuh"
 
 namespace fla::cuda::recurrent {
 

@@ -39,11 +39,21 @@ DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
 }
 
 Status DeviceBuffer::upload(const void* host, size_t bytes) const {
-  return cuda_status(cudaMemcpy(data_, host, bytes, cudaMemcpyHostToDevice), "upload");
+  // From pageable memory the call may return while the last part is still on its way; streams that
+  // do not wait for the default one would overtake it.
+  const Status status =
+      cuda_status(cudaMemcpy(data_, host, bytes, cudaMemcpyHostToDevice), "upload");
+  return status.ok() ? cuda_status(cudaStreamSynchronize(nullptr), "upload") : status;
 }
 
 Status DeviceBuffer::download(void* host, size_t bytes) const {
   return cuda_status(cudaMemcpy(host, data_, bytes, cudaMemcpyDeviceToHost), "download");
+}
+
+Status DeviceBuffer::copy_from(const DeviceBuffer& source, Stream stream) const {
+  return cuda_status(cudaMemcpyAsync(data_, source.data_, bytes_, cudaMemcpyDeviceToDevice,
+                                     static_cast<cudaStream_t>(stream.handle())),
+                     "copy");
 }
 
 Status DeviceBuffer::fill(int byte, Stream stream) const {

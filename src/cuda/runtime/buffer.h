@@ -25,6 +25,8 @@ class DeviceBuffer {
   /// Copies from or to host memory and waits for it.
   Status upload(const void* host, size_t bytes) const;
   Status download(void* host, size_t bytes) const;
+  /// Copies all of `source`, which is as large, in stream order.
+  Status copy_from(const DeviceBuffer& source, Stream stream) const;
   /// Fills with a byte, in stream order.
   Status fill(int byte, Stream stream) const;
 

@@ -2,7 +2,7 @@
 // Copies the last key states from scratch to their tensor.
 // Grid      x = (sequence, head)
 #include "cuda/recurrent/key_state.h"
-#include "cuda/recurrent/sequence.cuh"
+#include "cuda/device/sequence.cuh"
 
 namespace fla::cuda::recurrent {
 

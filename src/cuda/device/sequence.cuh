@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
-#include "cuda/recurrent/params.h"
+#include "cuda/device/tensors.h"
 
-namespace fla::cuda::recurrent {
+namespace fla::cuda {
 
 struct Sequence {
   int32_t batch = 0;
@@ -35,19 +35,19 @@ __device__ __forceinline__ int64_t state_row_of(const Indices& indices, int64_t 
   return row >= 0 && row < state_rows ? row : -1;
 }
 
-__device__ __forceinline__ Sequence sequence_of(const Params& p, int64_t n) {
+__device__ __forceinline__ Sequence sequence_of(const Sequences& s, int64_t n) {
   Sequence sequence;
-  if (p.packed) {
-    sequence.first = clamp_token(read_index(p.cu_seqlens, n), p.T);
-    const int32_t end = clamp_token(read_index(p.cu_seqlens, n + 1), p.T);
+  if (s.packed) {
+    sequence.first = clamp_token(read_index(s.cu_seqlens, n), s.T);
+    const int32_t end = clamp_token(read_index(s.cu_seqlens, n + 1), s.T);
     sequence.tokens = end > sequence.first ? end - sequence.first : 0;
   } else {
     sequence.batch = static_cast<int32_t>(n);
-    sequence.tokens = p.T;
+    sequence.tokens = s.T;
   }
-  sequence.state_row = state_row_of(p.state_indices, p.state_rows, n);
-  sequence.reads_state = p.state_mask == nullptr || p.state_mask[n * p.state_mask_stride] != 0;
+  sequence.state_row = state_row_of(s.state_indices, s.state_rows, n);
+  sequence.reads_state = s.state_mask == nullptr || s.state_mask[n * s.state_mask_stride] != 0;
   return sequence;
 }
 
-}  // namespace fla::cuda::recurrent
+}  // namespace fla::cuda

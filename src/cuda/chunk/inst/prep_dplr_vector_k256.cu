@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// Prep of DPLR with a vector gate, up to 256 keys.
+#include "cuda/chunk/inst/entries.h"
+#include "cuda/chunk/prep.cuh"
+
+namespace fla::cuda::chunk {
+
+Kernel prep_dplr_vector_k256(bool split) {
+  return split ? prep_kernel<Shape<Update::kDplr, true, 256, 2>>()
+               : prep_kernel<Shape<Update::kDplr, true, 256, 1>>();
+}
+
+}  // namespace fla::cuda::chunk

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// Scans of DELTA, up to 256 keys. The gate is in their tiles, whatever its kind.
+#include "cuda/chunk/inst/entries.h"
+#include "cuda/chunk/scan.cuh"
+
+namespace fla::cuda::chunk {
+
+Kernel scan_delta_k256(bool split) {
+  return split ? scan_kernel<Shape<Update::kDelta, true, 256, 2>>()
+               : scan_kernel<Shape<Update::kDelta, true, 256, 1>>();
+}
+
+Kernel reverse_delta_k256(bool split) {
+  return split ? reverse_kernel<Shape<Update::kDelta, true, 256, 2>>()
+               : reverse_kernel<Shape<Update::kDelta, true, 256, 1>>();
+}
+
+}  // namespace fla::cuda::chunk
