@@ -91,8 +91,9 @@ Device device_of(Backend backend, const Context& context) {
   return backend == Backend::kCuda ? Device{DeviceType::kCuda, context.device.index} : Device{};
 }
 
-// Sequences of so few rows on average are faster token by token, and more exact.
-constexpr int64_t kFewRows = 16;
+// Single tokens are faster token by token, and more exact. Longer sequences stay with the chunks
+// whatever their length, so that a prefix alone gives the bits it gives in the whole.
+constexpr int64_t kFewRows = 1;
 
 /// Chunks for the chunk form and every backward pass; a forward pass that they do not take, or not
 /// well, goes token by token.

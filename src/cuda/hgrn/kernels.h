@@ -2,8 +2,8 @@
 // The hgrn kernels. Each takes one Params; blocks: segment_blocks().
 #pragma once
 
-#include "cuda/hgrn/params.h"
 #include "cuda/device/kernel.h"
+#include "cuda/hgrn/params.h"
 
 namespace fla::cuda::hgrn {
 

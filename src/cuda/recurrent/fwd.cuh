@@ -24,8 +24,8 @@
 
 #include <cstdint>
 
-#include "cuda/recurrent/params.h"
 #include "cuda/device/sequence.cuh"
+#include "cuda/recurrent/params.h"
 #include "cuda/recurrent/token.cuh"
 
 namespace fla::cuda::recurrent {

@@ -31,8 +31,8 @@ struct Params {
 
   int32_t keys = 0;    // K
   int32_t values = 0;  // V
-  int32_t steps = 1;       // rows of k, v, beta a token
-  int32_t heads = 0;       // value heads of this launch
+  int32_t steps = 1;   // rows of k, v, beta a token
+  int32_t heads = 0;   // value heads of this launch
   int32_t first_head = 0;
   int32_t group = 1;  // value heads a key head
   int32_t slabs = 1;  // of the value columns

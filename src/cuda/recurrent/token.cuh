@@ -9,8 +9,8 @@
 #include "cuda/device/load.cuh"
 #include "cuda/device/math.cuh"
 #include "cuda/device/reduce.cuh"
-#include "cuda/recurrent/params.h"
 #include "cuda/device/sequence.cuh"
+#include "cuda/recurrent/params.h"
 
 namespace fla::cuda::recurrent {
 

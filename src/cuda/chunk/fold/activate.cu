@@ -2,8 +2,8 @@
 // Gates and betas from their raw inputs, and the chain rule back (math.md 5.4, 5.5, 6.4).
 // Grid      x = (part of the rows, columns), a thread a column
 // Cost      memory: the raw rows once, fp32 out
-#include "cuda/device/math.cuh"
 #include "cuda/chunk/fold/tiling.cuh"
+#include "cuda/device/math.cuh"
 
 namespace fla::cuda::fold {
 namespace {

@@ -13,9 +13,9 @@
 
 #include "core/canonical.h"
 #include "cuda/chunk/engine.h"
-#include "cuda/chunk/params.h"
 #include "cuda/chunk/fold/params.h"
 #include "cuda/chunk/fold/scratch.h"
+#include "cuda/chunk/params.h"
 #include "cuda/runtime/kernel.h"
 #include "fla/op.h"
 #include "fla/plan.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The normaliser of linear_attn around an engine call with one value column more (math.md 5.6).
 // Grid      rows: x = 8 tokens and heads, a warp each; states: x = (sequence, head)
-#include "cuda/device/sequence.cuh"
 #include "cuda/chunk/fold/tiling.cuh"
+#include "cuda/device/sequence.cuh"
 
 namespace fla::cuda::fold {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
+#include "cuda/device/kernel.h"
 #include "cuda/device/segments.h"
 #include "cuda/device/tensors.h"
-#include "cuda/device/kernel.h"
 
 namespace fla::cuda::fold {
 

@@ -3,8 +3,8 @@
 // Grid      scans over tokens: x = (sequence, segment, channels of all key heads), a thread a
 //           channel; the others: x = 8 tokens and key heads, a warp each
 // Rounding  none: A, the write key and the carried gradient are fp32
-#include "cuda/device/segments.cuh"
 #include "cuda/chunk/fold/tiling.cuh"
+#include "cuda/device/segments.cuh"
 
 namespace fla::cuda::fold {
 namespace {

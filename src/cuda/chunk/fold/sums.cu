@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Sums over tokens and over the value heads of a key head, in an order that no launch changes.
-#include "cuda/device/reduce.cuh"
 #include "cuda/chunk/fold/tiling.cuh"
+#include "cuda/device/reduce.cuh"
 
 namespace fla::cuda::fold {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
+#include "cuda/chunk/fold/params.h"
 #include "cuda/device/load.cuh"
 #include "cuda/device/reduce.cuh"
-#include "cuda/chunk/fold/params.h"
 
 namespace fla::cuda::fold {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Copies the last key states from scratch to their tensor.
 // Grid      x = (sequence, head)
-#include "cuda/recurrent/key_state.h"
 #include "cuda/device/sequence.cuh"
+#include "cuda/recurrent/key_state.h"
 
 namespace fla::cuda::recurrent {
 
