@@ -117,8 +117,8 @@ Refused by name: reverse, gv, gk beside g, per-channel beta, return_intermediate
 output_attentions, disable_recompute, checkpoint_level.
 
 Backends: `ref` (fp64 arithmetic, token by token) and `cpu` serve every operator, forward and backward, chunk and
-recurrent; the backward of the recurrent names is the chunked one. `cuda` serves the forward pass of the recurrent names,
-of every operator; the chunked names and the backward pass are refused there.
+recurrent; the backward of the recurrent names is the chunked one. So does `cuda`, but with more than 256 keys (gsa: or
+slots) its forward pass goes token by token and its backward pass is refused by name.
 )";
 
 }  // namespace

@@ -202,7 +202,7 @@ Status check_served(std::string_view call, const Canonical& canonical, const OpD
   const std::string name(call);
   if (desc.pass == Pass::kBackward || desc.form == Form::kChunk) {
     return {Code::kUnsupported,
-            "no CUDA kernel yet for " + name + "; the recurrent forward pass has one"};
+            name + ": the recurrent CUDA kernels compute forward passes token by token alone"};
   }
   if (desc.dtype == DType::kFp64) {
     return {Code::kUnsupported,
