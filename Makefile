@@ -4,6 +4,8 @@
 NVCC := $(or $(shell command -v nvcc 2>/dev/null),$(wildcard /usr/local/cuda/bin/nvcc))
 FLA_CUDA ?= $(if $(and $(NVCC),$(wildcard /dev/nvidia0)),ON,OFF)
 PRESET := $(if $(filter ON,$(FLA_CUDA)),cuda,cpu)
+# Only for the GPUs that are here, where one is; otherwise for all architectures.
+ARCHS := $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -u | paste -sd';')
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 20
@@ -32,7 +34,7 @@ deps-lint:
 
 configure: deps
 	@echo "== configure (preset $(PRESET))"
-	@$(call configure,build,--preset $(PRESET))
+	@$(call configure,build,--preset $(PRESET) $(if $(ARCHS),-DFLA_CUDA_ARCHS='$(ARCHS)'))
 
 build: configure ## Build everything into build/
 	@echo "== build"
