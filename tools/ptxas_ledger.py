@@ -44,7 +44,8 @@ def shorten(name: str) -> str:
 
 
 def table(rows: list[tuple[str, int, int, int, int]], arch: str) -> str:
-    lines = [f"# What ptxas gives each kernel, {arch}", "",
+    title = arch if arch == "sm_90" else f"{arch} (compiled, never run)"
+    lines = [f"# What ptxas gives each kernel, {title}", "",
              "Registers are a thread's; the rest is bytes. Shared memory is the static part: the chunk kernels ask for",
              "theirs at launch. Made by `tools/ptxas_ledger.py` from a build with `-DFLA_PTXAS_LEDGER=ON`.", "",
              "| kernel | registers | shared | stack | spills |", "|---|---|---|---|---|"]
