@@ -293,7 +293,7 @@ __device__ __forceinline__ float bonus_of(const Params& p, const Where& where, i
 }
 
 /// PAIR of the rows of one diagonal block with its column j, exactly: the column decays row by row.
-/// q . y goes to y_row (on and above the diagonal), sign * (a . y) below it.
+/// q . y goes on and above the diagonal, transposed, sign * (a . y) below it.
 template <bool kExclusiveQ, class S, class Keys>
 __device__ __forceinline__ void diagonal_column(const Params& p, const Where& where,
                                                 const GatedRows<S>& rows, const Keys& y, int first,
