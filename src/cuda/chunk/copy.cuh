@@ -5,16 +5,11 @@
 #include <cstdint>
 
 #include "cuda/chunk/rows.cuh"
+#include "cuda/device/load.cuh"
 #include "cuda/device/mma.cuh"
 
 namespace fla::cuda::chunk {
 
-__device__ __forceinline__ void copy_16(void* shared, const void* global, bool valid) {
-  const auto target = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(target), "l"(global),
-               "r"(valid ? 16 : 0)
-               : "memory");
-}
 __device__ __forceinline__ void copy_commit() {
   asm volatile("cp.async.commit_group;\n" ::: "memory");
 }

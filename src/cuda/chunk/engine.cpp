@@ -69,11 +69,9 @@ Result<Engine> Engine::create(std::string_view call, const Problem& problem, int
     kernels.push_back(engine.table_);
   if (problem.backward)
     kernels.insert(kernels.end(), {engine.reverse_, engine.gradient_});
-  for (const Kernel& kernel : kernels) {
-    Status status = load_kernel(call, kernel, device);
-    if (!status.ok())
-      return status;
-  }
+  Status status = load_kernels(call, kernels, device);
+  if (!status.ok())
+    return status;
   return engine;
 }
 

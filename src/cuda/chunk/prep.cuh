@@ -349,7 +349,7 @@ template <bool kExclusiveQ, class S>
 __device__ __forceinline__ void diagonal_blocks(const Params& p, const Where& where,
                                                 PrepShared<S>* shared) {
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
-  const float skip = head_parameter(p.slots.d_skip, where.head);
+  const float skip = parameter_at(p.slots.d_skip, where.head);
   constexpr int kWarpsABlock = kPrepWarps / S::kBlocks;
   const int first = warp % S::kBlocks * kBlock;
 #pragma unroll 1
@@ -514,7 +514,7 @@ __device__ __forceinline__ void block_scores(GatedRows<S>& rows, int row, int co
 template <class S>
 __device__ __forceinline__ void store_scores(const Params& p, const Where& where, int row, int col,
                                              const BlockScores<S>& d, PrepShared<S>* shared) {
-  const float skip = S::kVector || row != col ? 0.0F : head_parameter(p.slots.d_skip, where.head);
+  const float skip = S::kVector || row != col ? 0.0F : parameter_at(p.slots.d_skip, where.head);
 #pragma unroll
   for (int n = 0; n < 2; ++n) {
 #pragma unroll

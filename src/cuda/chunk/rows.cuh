@@ -6,12 +6,12 @@
 
 #include "cuda/chunk/params.h"
 #include "cuda/device/load.cuh"
+#include "cuda/device/math.cuh"
 #include "cuda/device/reduce.cuh"
 #include "cuda/device/sequence.cuh"
 
 namespace fla::cuda::chunk {
 
-inline constexpr float kNormEpsilon = 1e-6F;
 inline constexpr float kLog2E = 1.44269504F;
 
 /// e^x by the hardware's base-2 exponential; 0 where it underflows.
@@ -207,17 +207,9 @@ class ChunkRows {
   bool octets_;
 };
 
-__device__ __forceinline__ float head_parameter(const Parameter& parameter, int head) {
-  if (parameter.data == nullptr)
-    return 0.0F;
-  return to_float(load_bits(parameter.data + head * parameter.first, parameter.element, true),
-                  parameter.dtype);
-}
-
 /// The constant log decay of a head (Decay::kHead).
 __device__ __forceinline__ float head_decay(const Params& p, int head) {
-  return p.has_head_table ? p.head_table[head - p.first_head]
-                          : head_parameter(p.slots.g_gamma, head);
+  return p.has_head_table ? p.head_table[head - p.first_head] : parameter_at(p.slots.g_gamma, head);
 }
 
 }  // namespace fla::cuda::chunk

@@ -66,14 +66,10 @@ class SlotsPlan final : public PlanImpl {
         values_(std::move(values)) {}
 
   Status load() const {
-    for (const cuda::Kernel& kernel :
-         {fold::slot_softmax_kernel(), fold::slot_softmax_backward_kernel(),
-          fold::add_rows_kernel(), fold::group_sum_kernel()}) {
-      Status status = load_kernel(call_, kernel, device_);
-      if (!status.ok())
-        return status;
-    }
-    return {};
+    const cuda::Kernel kernels[] = {fold::slot_softmax_kernel(),
+                                    fold::slot_softmax_backward_kernel(), fold::add_rows_kernel(),
+                                    fold::group_sum_kernel()};
+    return load_kernels(call_, kernels, device_);
   }
 
   const std::string& name() const override { return name_; }

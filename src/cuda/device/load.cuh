@@ -8,6 +8,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "cuda/device/tensors.h"
+
 namespace fla::cuda {
 
 /// Values of fla::DType that floating tensors have here.
@@ -47,6 +49,13 @@ __device__ __forceinline__ void store_float(char* address, int32_t dtype, float 
   }
 }
 
+/// Element i of a parameter with one axis; 0 where it is not given.
+__device__ __forceinline__ float parameter_at(const Parameter& p, int64_t i) {
+  if (p.data == nullptr)
+    return 0.0F;
+  return to_float(load_bits(p.data + i * p.first, p.element, true), p.dtype);
+}
+
 /// kVec neighbouring floats, aligned to their size; read and written once, so not kept in the
 /// caches.
 template <int kVec>
@@ -75,7 +84,7 @@ __device__ __forceinline__ void store_floats(float* to, const float (&from)[kVec
 
 /// Starts a copy of 16 bytes to shared memory, or zeros when `valid` is false; copy_wait ends all
 /// of a thread's copies.
-__device__ __forceinline__ void copy_quad(float* shared, const float* global, bool valid) {
+__device__ __forceinline__ void copy_16(void* shared, const void* global, bool valid) {
   const auto target = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(target), "l"(global),
                "r"(valid ? 16 : 0)

@@ -4,6 +4,12 @@
 
 namespace fla::cuda {
 
+inline constexpr float kNormEpsilon = 1e-6F;  // math.md 5.2
+// The preconditioner's (math.md 5.8).
+inline constexpr float kAtkEpsilon = 1e-6F;
+inline constexpr float kAtkLogBase = 0.405465108F;  // ln 1.5
+inline constexpr float kAtkScale = -0.2F;
+
 __device__ __forceinline__ float sigmoid(float x) {
   return __fdividef(1.0F, 1.0F + expf(-x));
 }

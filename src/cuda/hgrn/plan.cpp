@@ -42,13 +42,9 @@ class HgrnPlan final : public PlanImpl {
         sums_(aligned(segment_floats(desc.num_sequences(), columns_))) {}
 
   Status load() const {
-    for (const Kernel& kernel :
-         {sums_kernel(), forward_kernel(), sums_backward_kernel(), backward_kernel()}) {
-      Status status = load_kernel(call_, kernel, device_);
-      if (!status.ok())
-        return status;
-    }
-    return {};
+    const Kernel kernels[] = {sums_kernel(), forward_kernel(), sums_backward_kernel(),
+                              backward_kernel()};
+    return load_kernels(call_, kernels, device_);
   }
 
   const std::string& name() const override { return name_; }

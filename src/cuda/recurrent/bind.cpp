@@ -60,12 +60,6 @@ void bind_parameters(const Canonical& c, const TensorSet& t, Params* p) {
 
 }  // namespace
 
-KeyState bind_key_state(const TensorView& view) {
-  if (view.data == nullptr)
-    return {};
-  return {static_cast<float*>(view.data), view.stride[0], view.stride[1], view.stride[2]};
-}
-
 Params bind(const Canonical& c, const OpDesc& desc, const TensorSet& t, int vec) {
   Params p = common(c, desc, t);
   bind_vectors(c, desc, t, &p);

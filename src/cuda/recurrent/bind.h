@@ -17,7 +17,4 @@ Params bind_slot_keys(const Canonical& canonical, const OpDesc& desc, const Tens
 Params bind_slot_values(const Canonical& canonical, const OpDesc& desc, const TensorSet& tensors,
                         float* scores, int vec);
 
-/// A key state [rows, heads, K]; null data where it is not given.
-KeyState bind_key_state(const TensorView& view);
-
 }  // namespace fla::cuda::recurrent

@@ -176,7 +176,7 @@ class Tile {
     for (int pass = 0; pass < kOwn / Buffer::kPassKeys; ++pass) {
       for_quads(state, pass, keys, column, values, turn,
                 [&](float* place, uint32_t offset, bool valid) {
-                  copy_quad(place, valid ? from + offset : from, valid);
+                  copy_16(place, valid ? from + offset : from, valid);
                 });
       copy_wait();
       __syncwarp();

@@ -6,16 +6,15 @@
 #include <string>
 #include <utility>
 
-#include <cuda_runtime_api.h>
-
 #include "cuda/recurrent/bind.h"
 #include "cuda/recurrent/instances.h"
 #include "cuda/recurrent/key_state.h"
 #include "cuda/recurrent/launch.h"
 #include "cuda/recurrent/params.h"
+#include "cuda/runtime/bind_rows.h"
 #include "cuda/runtime/check_indices.h"
 #include "cuda/runtime/device.h"
-#include "cuda/runtime/error.h"
+#include "cuda/runtime/kernel.h"
 
 namespace fla::cuda::recurrent {
 namespace {
@@ -27,9 +26,10 @@ constexpr size_t kAlignment = 256;
 /// One kernel of a plan: an instance and how wide its slabs are.
 struct Stage {
   const Instance* instance = nullptr;
-  const void* entry = nullptr;
   int vec = 1;
   int64_t slabs = 1;
+
+  Kernel kernel() const { return {instance->entry(vec), instance->threads, instance->name}; }
 };
 
 int64_t slabs_of(int64_t values, int vec) {
@@ -78,7 +78,7 @@ class RecurrentPlan final : public PlanImpl {
     const int64_t heads = desc_.num_sequences() * desc_.value_heads();
     const int vec = tuning.vec > 0 ? std::min(tuning.vec, instance->max_vec)
                                    : pick_vec(*instance, values, heads, device.num_sms);
-    const Stage stage = {instance, instance->entry(vec), vec, slabs_of(values, vec)};
+    const Stage stage = {instance, vec, slabs_of(values, vec)};
     if (heads * stage.slabs > std::numeric_limits<int32_t>::max()) {
       return {Code::kUnsupported, call_ + ": " + std::to_string(heads * stage.slabs) +
                                       " blocks, a launch takes at most 2147483647"};
@@ -86,23 +86,11 @@ class RecurrentPlan final : public PlanImpl {
     stages_[num_stages_++] = stage;
     name_ += name_.empty() ? "cuda." : "+";
     name_ += std::string(instance->name) + "_v" + std::to_string(kLaneColumns * vec);
-    return load(stage.entry, device);
+    return load_kernel(call_, stage.kernel(), device_);
   }
 
-  /// Makes the driver load a kernel now, so that run() is capturable from the first call on.
-  Status load(const void* entry, const DeviceInfo& device) const {
-    cudaFuncAttributes attributes{};
-    const cudaError_t error = cudaFuncGetAttributes(&attributes, entry);
-    if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction) {
-      cudaGetLastError();
-      return {Code::kUnsupported, call_ + ": this build holds no code for " + device.name +
-                                      " (sm_" + std::to_string(device.compute_capability) + ")"};
-    }
-    return cuda_status(error, call_ + ": loading the kernel");
-  }
-
-  Status load_key_state_copy(const DeviceInfo& device) const {
-    return key_state_bytes_ > 0 ? load(key_state_entry(), device) : Status();
+  Status load_key_state_copy() const {
+    return key_state_bytes_ > 0 ? load_kernel(call_, key_state_kernel(), device_) : Status();
   }
 
   const std::string& name() const override { return name_; }
@@ -148,10 +136,9 @@ class RecurrentPlan final : public PlanImpl {
       params.heads = static_cast<int32_t>(std::min(most, heads - first));
       for (int64_t i = 0; params.has_head_table && i < params.heads; ++i)
         params.head_table[i] = canonical_.head_log_decay[static_cast<size_t>(first + i)];
-      void* arguments[] = {&params};
       Status status =
-          launch_kernel(stage.entry, desc_.num_sequences() * params.heads * stage.slabs,
-                        stage.instance->threads, arguments, stage.instance->name, stream);
+          launch_kernel(call_, stage.kernel(), desc_.num_sequences() * params.heads * stage.slabs,
+                        &params, stream);
       if (!status.ok())
         return status;
     }
@@ -167,21 +154,7 @@ class RecurrentPlan final : public PlanImpl {
     copy.num_sequences = desc_.num_sequences();
     copy.heads = static_cast<int32_t>(key_state_heads_);
     copy.keys = params.keys;
-    void* arguments[] = {&copy};
-    return launch_kernel(key_state_entry(), copy.num_sequences * copy.heads, kKeyStateThreads,
-                         arguments, "recurrent_fwd.key_state", stream);
-  }
-
-  Status launch_kernel(const void* entry, int64_t blocks, int threads, void** arguments,
-                       std::string_view kernel, Stream stream) const {
-    const cudaError_t error = cudaLaunchKernel(entry, dim3(static_cast<unsigned>(blocks)),
-                                               dim3(static_cast<unsigned>(threads)), arguments, 0,
-                                               static_cast<cudaStream_t>(stream.handle()));
-    if (error == cudaSuccess)
-      return {};
-    cudaGetLastError();
-    return cuda_status(error, call_ + ": launching " + std::string(kernel) + " on " +
-                                  std::to_string(blocks) + " blocks");
+    return launch_kernel(call_, key_state_kernel(), copy.num_sequences * copy.heads, &copy, stream);
   }
 
   std::string call_;
@@ -239,7 +212,7 @@ Result<std::unique_ptr<PlanImpl>> plan(std::string_view call, const Canonical& c
     status = plan->add_stage(canonical.unit_qk ? 1 : desc.K, desc.V, device.value(), tuning);
   }
   if (status.ok())
-    status = plan->load_key_state_copy(device.value());
+    status = plan->load_key_state_copy();
   if (!status.ok())
     return status;
   return std::unique_ptr<PlanImpl>(std::move(plan));

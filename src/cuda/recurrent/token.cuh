@@ -18,11 +18,6 @@ namespace fla::cuda::recurrent {
 template <int kKeys>
 inline constexpr int kWarpsFor = kKeys > 256 ? 8 : 4;
 
-inline constexpr float kNormEpsilon = 1e-6F;
-inline constexpr float kAtkEpsilon = 1e-6F;
-inline constexpr float kAtkLogBase = 0.405465108F;  // ln 1.5
-inline constexpr float kAtkScale = -0.2F;
-
 /// Coefficients of one row, a thread's key x = threadIdx.x + i blockDim.x.
 template <int kKeys>
 struct Coefficients {

@@ -51,6 +51,12 @@ Parameter bind_parameter(const TensorView& view) {
           static_cast<int32_t>(bytes)};
 }
 
+KeyState bind_key_state(const TensorView& view) {
+  if (view.data == nullptr)
+    return {};
+  return {static_cast<float*>(view.data), view.stride[0], view.stride[1], view.stride[2]};
+}
+
 Indices bind_indices(const TensorView& view) {
   return {view.data, view.dtype == DType::kInt64};
 }

@@ -16,6 +16,8 @@ Rows value_rows(const TensorView& view);
 Rows flat_rows(const TensorView& view, int64_t n);
 
 Parameter bind_parameter(const TensorView& view);
+/// A key state [rows, heads, K].
+KeyState bind_key_state(const TensorView& view);
 Indices bind_indices(const TensorView& view);
 Sequences bind_sequences(const OpDesc& desc, const TensorSet& tensors);
 

@@ -31,6 +31,15 @@ Status load_kernel(std::string_view call, const Kernel& kernel, int device) {
   return cuda_status(error, std::string(call) + ": loading " + std::string(kernel.name));
 }
 
+Status load_kernels(std::string_view call, std::span<const Kernel> kernels, int device) {
+  for (const Kernel& kernel : kernels) {
+    Status status = load_kernel(call, kernel, device);
+    if (!status.ok())
+      return status;
+  }
+  return {};
+}
+
 Status launch_kernel(std::string_view call, const Kernel& kernel, int64_t blocks,
                      const void* parameters, Stream stream) {
   if (blocks == 0)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "cuda/device/kernel.h"
@@ -11,9 +12,11 @@
 
 namespace fla::cuda {
 
-/// Makes the driver load a kernel now, so that its first launch may be a captured one.
+/// Makes the driver load a kernel, or several, now, so that the first launch may be a captured one.
 /// Errors: kUnsupported where the build holds no code for the device, kCuda.
 Status load_kernel(std::string_view call, const Kernel& kernel, int device);
+
+Status load_kernels(std::string_view call, std::span<const Kernel> kernels, int device);
 
 /// Launches on `blocks` blocks of the current device; nothing for 0 blocks. `parameters` points to
 /// the kernel's one argument.

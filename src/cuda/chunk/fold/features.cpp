@@ -12,12 +12,6 @@ int64_t warp_blocks(uint32_t rows) {
   return (static_cast<int64_t>(rows) + kRowsPerBlock - 1) / kRowsPerBlock;
 }
 
-KeyState key_state(const TensorView& view) {
-  if (view.data == nullptr)
-    return {};
-  return {static_cast<float*>(view.data), view.stride[0], view.stride[1], view.stride[2]};
-}
-
 }  // namespace
 
 ChannelGates Fold::channel_gates(const Run& run) const {
@@ -90,9 +84,9 @@ Precondition Fold::preconditioner(const Run& run) const {
   p.g_atk = key_rows(t[Slot::kGAtk]);
   p.beta_atk = key_rows(t[Slot::kBetaAtk]);
   p.log_atk_scale = bind_parameter(t[Slot::kLogAtkScale]);
-  p.initial = key_state(t[Slot::kInitialState2]);
+  p.initial = bind_key_state(t[Slot::kInitialState2]);
   if (!backward())
-    p.final = key_state(t[Slot::kFinalState2]);
+    p.final = bind_key_state(t[Slot::kFinalState2]);
   p.key_factor = s.key_factor;
   p.decayed = s.decayed;
   p.write_key = s.write_key;
@@ -103,8 +97,8 @@ Precondition Fold::preconditioner(const Run& run) const {
   p.d_k = key_rows(t.grad(Slot::kK));
   p.d_g_atk = key_rows(t.grad(Slot::kGAtk));
   p.d_beta_atk = key_rows(t.grad(Slot::kBetaAtk));
-  p.d_initial = key_state(t.grad(Slot::kInitialState2));
-  p.d_final = key_state(t.grad(Slot::kFinalState2));
+  p.d_initial = bind_key_state(t.grad(Slot::kInitialState2));
+  p.d_final = bind_key_state(t.grad(Slot::kFinalState2));
   return p;
 }
 
@@ -161,7 +155,7 @@ JoinedState Fold::joined(const Run& run, const TensorView& matrix, const TensorV
   JoinedState p;
   p.sequences = bind_sequences(desc_, run.tensors);
   p.matrix = bind_state(matrix, false, desc_.state_v_first, desc_.V, desc_.K, 1);
-  p.key = key_state(key);
+  p.key = bind_key_state(key);
   p.joined = scratch;
   p.heads = static_cast<int32_t>(desc_.value_heads());
   p.keys = static_cast<int32_t>(desc_.K);

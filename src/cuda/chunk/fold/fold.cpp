@@ -62,12 +62,7 @@ Status Fold::load(int device) const {
     add({append_ones_kernel(), join_state_kernel(), split_state_kernel(), normalize_kernel(),
          normalize_backward_kernel(), drop_ones_kernel()});
   }
-  for (const Kernel& kernel : kernels) {
-    Status status = load_kernel(call_, kernel, device);
-    if (!status.ok())
-      return status;
-  }
-  return {};
+  return load_kernels(call_, kernels, device);
 }
 
 Run Fold::start(const TensorSet& tensors, void* workspace, Stream stream) const {

@@ -9,12 +9,8 @@
 namespace fla::cuda::fold {
 namespace {
 
-constexpr float kEpsilon = 1e-6F;
-constexpr float kLogBase = 0.405465108F;  // ln 1.5
-constexpr float kDefaultScale = -0.2F;
-
 __device__ __forceinline__ float offset_of(const Precondition& p, int32_t head) {
-  return p.log_atk_scale.data == nullptr ? kDefaultScale : parameter_at(p.log_atk_scale, head);
+  return p.log_atk_scale.data == nullptr ? kAtkScale : parameter_at(p.log_atk_scale, head);
 }
 
 /// l = ln(A + eps) - c, 1 + |l|, and what the key is multiplied by.
@@ -24,9 +20,9 @@ struct Multiplier {
 };
 
 __device__ __forceinline__ Multiplier multiplier(float a, float offset) {
-  const float log = logf(a + kEpsilon) - offset;
+  const float log = logf(a + kAtkEpsilon) - offset;
   const float span = 1.0F + fabsf(log);
-  return {span, expf(-kLogBase * __fdividef(log, span))};
+  return {span, expf(-kAtkLogBase * __fdividef(log, span))};
 }
 
 /// Where a channel of a scan lies.
@@ -205,9 +201,9 @@ __global__ void __launch_bounds__(kThreads)
   for (int32_t x = row.lane; x < p.keys; x += kWarpSize) {
     const Multiplier m = keys.factor(x);
     const float d_log =
-        -kLogBase * m.value * keys.group_sum(p.d_write_key, x) * keys.key(x) / (m.span * m.span);
+        -kAtkLogBase * m.value * keys.group_sum(p.d_write_key, x) * keys.key(x) / (m.span * m.span);
     d_scale -= d_log;
-    p.carry[keys.at(x)] = d_log / (keys.a(x) + kEpsilon);
+    p.carry[keys.at(x)] = d_log / (keys.a(x) + kAtkEpsilon);
   }
   d_scale = warp_sum(d_scale);
   if (row.lane == 0)

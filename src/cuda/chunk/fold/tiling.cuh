@@ -6,6 +6,7 @@
 
 #include "cuda/chunk/fold/params.h"
 #include "cuda/device/load.cuh"
+#include "cuda/device/math.cuh"
 #include "cuda/device/reduce.cuh"
 
 namespace fla::cuda::fold {
@@ -54,15 +55,6 @@ __device__ __forceinline__ float load_at(const Rows& rows, const char* row, int6
 __device__ __forceinline__ void store_at(const Rows& rows, char* row, int64_t i, float value) {
   store_float(row + i * rows.element, rows.dtype, value);
 }
-
-/// Element i of a parameter with one axis; 0 where it is not given.
-__device__ __forceinline__ float parameter_at(const Parameter& p, int64_t i) {
-  if (p.data == nullptr)
-    return 0.0F;
-  return to_float(load_bits(p.data + i * p.first, p.element, true), p.dtype);
-}
-
-inline constexpr float kNormEpsilon = 1e-6F;
 
 /// Which row of [B, T, heads] a warp has.
 struct WarpRow {
