@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(GradientShape<S>::kThreads, 1)
     shared->where = where;
   load_rows<S, G::kThreads>(p, where, &shared->rows);
   if constexpr (S::kVector)
-    gate_rows<S, G::kThreads>(p, &shared->rows, nullptr);
+    gate_rows<S, G::kThreads>(p, &shared->rows);
   Accumulators<S> acc;
   add_slabs<S>(p, where, p.tiles + block * S::kTiles.bytes, p.states + block * layout.bytes, shared,
                &acc);

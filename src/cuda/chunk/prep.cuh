@@ -3,10 +3,11 @@
 // a CTA, all chunks at once. Out goes TileLayout.
 // Grid    heads * chunks; 256 threads
 // Smem    raw rows become gated ones in place; PrepShared
-// Decay   The factors of a 16-row block are running products of e^g from the block's edge, so no
-//         exponent is ever positive and none is a difference of sums (math.md 4.3): `q` and `a`
-//         rows decay from the block's start, `k` and `b` rows to its end, whole blocks by their
-//         product.
+// Decay   The factors of a 16-row block are running products of e^g from the block's edge, none a
+//         difference of sums (math.md 4.3): `q` and `a` rows decay from the block's start, `k` and
+//         `b` rows to its end, whole blocks by their product. Pairs within a block: `k` and `b`
+//         rows grow back to the block's start, as long as every channel keeps e^kReach; columns
+//         beyond are summed pair by pair. Which way a column goes does not depend on later rows.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +24,7 @@ namespace fla::cuda::chunk {
 
 inline constexpr int kPrepThreads = 256;
 inline constexpr int kPrepWarps = kPrepThreads / kWarpSize;
+inline constexpr float kReach = 4.2e-18F;  // e^-40, below which a decay is 0 (math.md 4.5)
 
 /// Raw, then gated rows of one head's chunk, and its decay. What a later stage overlays comes last.
 template <class S>
@@ -31,6 +33,7 @@ struct GatedRows {
   Keys a[S::kSolved ? 1 : 0];
   Keys b[S::kDplr ? 1 : 0];
   float block_decay[S::kVector ? S::kBlocks : 1][S::kKeys];  // product of a block's rows
+  int reach[S::kVector ? S::kBlocks : 1][S::kKeys / 64];     // see reach_of
   float log_decay[S::kRows];                                 // scalar: prefix sums, base 2
   float beta[S::kRows];
   float norm[3][S::kRows];  // of q, k, a
@@ -90,7 +93,17 @@ __device__ __forceinline__ void load_scalar_gate(const Params& p, const Where& w
   }
 }
 
-/// e^g, the blocks' products of it, and keys that are made of the gate.
+/// Columns of a block, from its first on, whose pairs are products of gated rows.
+template <class S>
+__device__ __forceinline__ int reach_of(const GatedRows<S>& rows, int block) {
+  int reach = kBlock;
+#pragma unroll
+  for (int part = 0; part < S::kKeys / 64; ++part)
+    reach = min(reach, rows.reach[block][part]);
+  return reach;
+}
+
+/// e^g, the blocks' products of it, how far they reach, and keys that are made of the gate.
 template <class S, int kThreads>
 __device__ __forceinline__ void load_decays(const Params& p, const Where& where,
                                             GatedRows<S>* rows) {
@@ -98,15 +111,20 @@ __device__ __forceinline__ void load_decays(const Params& p, const Where& where,
   const ChunkRows gate(p.slots.g, where, p.keys);
   const bool gated = p.decay == Decay::kVector;
   const bool keys = S::kUpdate == Update::kAdd && p.key_from_gate;
+  // A bonus makes the diagonal of a pair matrix a sum of its own.
+  const bool any_reach = S::kUpdate != Update::kAdd || p.slots.u.data == nullptr;
 #pragma unroll 1
   for (int item = static_cast<int>(threadIdx.x); item < S::kBlocks * kPairs; item += kThreads) {
     const int x = item % kPairs * 2;
     const int first = item / kPairs * kBlock;
     float2 block = make_float2(1.0F, 1.0F);
+    int reach = 0;
     gate.for_pairs<kBlock>(first, x, [&](int i, float2 g) {
       const float2 e = gated ? make_float2(exp_fast(g.x), exp_fast(g.y)) : make_float2(1.0F, 1.0F);
       *reinterpret_cast<float2*>(&rows->decay[first + i][x]) = e;
       block.x *= e.x, block.y *= e.y;
+      if (any_reach && reach == i && fminf(block.x, block.y) >= kReach)
+        ++reach;
       if (keys) {
         const bool exists = gate.exists(first + i);
         rows->k.set2(first + i, x, exists && x < p.keys ? -expm1f(g.x) : 0.0F,
@@ -114,6 +132,10 @@ __device__ __forceinline__ void load_decays(const Params& p, const Where& where,
       }
     });
     *reinterpret_cast<float2*>(&rows->block_decay[first / kBlock][x]) = block;
+    // A warp's items are of one block.
+    reach = __reduce_min_sync(~0U, reach);
+    if (x % 64 == 0)
+      rows->reach[first / kBlock][x / 64] = reach;
   }
 }
 
@@ -345,15 +367,17 @@ __device__ __forceinline__ void diagonal_column(const Params& p, const Where& wh
     out->s[first + i][first + j] = sign * sum;
 }
 
+/// The columns that gated rows do not reach.
 template <bool kExclusiveQ, class S>
-__device__ __forceinline__ void diagonal_blocks(const Params& p, const Where& where,
-                                                PrepShared<S>* shared) {
+__device__ __forceinline__ void diagonal_columns(const Params& p, const Where& where,
+                                                 PrepShared<S>* shared) {
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   const float skip = parameter_at(p.slots.d_skip, where.head);
   constexpr int kWarpsABlock = kPrepWarps / S::kBlocks;
-  const int first = warp % S::kBlocks * kBlock;
+  const int block = warp % S::kBlocks;
+  const int first = block * kBlock;
 #pragma unroll 1
-  for (int j = warp / S::kBlocks; j < kBlock; j += kWarpsABlock) {
+  for (int j = reach_of(shared->rows, block) + warp / S::kBlocks; j < kBlock; j += kWarpsABlock) {
     if constexpr (S::kSolved) {
       diagonal_column<kExclusiveQ, S>(p, where, shared->rows, written_rows(shared->rows), first, j,
                                       -1.0F, S::kPlain ? 0.0F : skip, &shared->with_b[0]);
@@ -386,65 +410,105 @@ __device__ __forceinline__ void store_planes(char* out, int64_t plane_bytes, int
     *reinterpret_cast<uint32_t*>(out + plane * plane_bytes + element * 2) = parts[plane];
 }
 
-/// Gates the rows in place: q and a from their block's start, k and b to its end. With `tiles` the
-/// rows decayed over the whole chunk go there.
+/// A thread's two channels of a block's rows.
 template <class S, int kThreads>
-__device__ __forceinline__ void gate_rows(const Params& p, GatedRows<S>* rows, char* tiles) {
-  constexpr int kPairs = S::kKeys / 2;
+struct ChannelPair {
+  static constexpr int kPairs = S::kKeys / 2;
+  static_assert(S::kBlocks * kPairs <= kThreads);
+  const int x = static_cast<int>(threadIdx.x) % kPairs * 2;
+  const int block = static_cast<int>(threadIdx.x) / kPairs;
+  const int first = block * kBlock;
+
+  __device__ bool exists() const { return block < S::kBlocks; }
+  __device__ float2 decay(const GatedRows<S>& rows, int i) const {
+    return *reinterpret_cast<const float2*>(&rows.decay[first + i][x]);
+  }
+};
+
+/// The rows of `keys` as they are, in registers while the tile holds them grown.
+template <class S>
+struct RawKeys {
+  float2 of[kBlock];
+};
+
+/// Gates q and a from their block's start, in place. With `tiles` the q rows decayed over the whole
+/// chunk go there.
+template <class S, int kThreads>
+__device__ __forceinline__ void gate_readers(const Params& p, GatedRows<S>* rows, char* tiles) {
   constexpr int64_t kPlaneBytes = int64_t{2} * S::kRows * S::kKeys;
+  const ChannelPair<S, kThreads> own;
+  if (!own.exists())
+    return;
   const bool exclusive_q = S::kUpdate == Update::kAdd && p.slots.u.data != nullptr;
-  for (int item = static_cast<int>(threadIdx.x); item < S::kBlocks * kPairs; item += kThreads) {
-    const int x = item % kPairs * 2;
-    const int block = item / kPairs;
-    const int first = block * kBlock;
-    const float2 before = decay_between(*rows, 0, block, x);
-    const float2 after = decay_between(*rows, block + 1, S::kBlocks, x);
-    float2 factor = make_float2(1.0F, 1.0F);
+  const float2 before = decay_between(*rows, 0, own.block, own.x);
+  float2 factor = make_float2(1.0F, 1.0F);
 #pragma unroll 4
-    for (int i = 0; i < kBlock; ++i) {
-      const float2 d = *reinterpret_cast<const float2*>(&rows->decay[first + i][x]);
-      const float2 start = factor;
-      factor.x *= d.x, factor.y *= d.y;
-      const float2 for_q = exclusive_q ? start : factor;
-      float2 q = rows->q.get2(first + i, x);
-      q.x *= for_q.x, q.y *= for_q.y;
-      rows->q.set2(first + i, x, q.x, q.y);
-      if (tiles != nullptr) {
-        store_planes<S::kPlanes>(tiles + S::kTiles.q, kPlaneBytes, (first + i) * S::kKeys + x,
-                                 p.scale * before.x * q.x, p.scale * before.y * q.y);
-      }
-      if constexpr (S::kSolved) {
-        const float2 for_a = S::kDplr ? start : factor;
-        const float2 a = rows->a[0].get2(first + i, x);
-        rows->a[0].set2(first + i, x, a.x * for_a.x, a.y * for_a.y);
-      }
+  for (int n = 0; n < kBlock; ++n) {
+    const int i = own.first + n;
+    const float2 d = own.decay(*rows, n);
+    const float2 start = factor;
+    factor.x *= d.x, factor.y *= d.y;
+    const float2 for_q = exclusive_q ? start : factor;
+    float2 q = rows->q.get2(i, own.x);
+    q.x *= for_q.x, q.y *= for_q.y;
+    rows->q.set2(i, own.x, q.x, q.y);
+    if (tiles != nullptr) {
+      store_planes<S::kPlanes>(tiles + S::kTiles.q, kPlaneBytes, i * S::kKeys + own.x,
+                               p.scale * before.x * q.x, p.scale * before.y * q.y);
     }
-    factor = make_float2(1.0F, 1.0F);
-#pragma unroll 4
-    for (int i = kBlock - 1; i >= 0; --i) {
-      const int64_t element = (first + i) * S::kKeys + x;
-      float2 k = rows->k.get2(first + i, x);
-      k.x *= factor.x, k.y *= factor.y;
-      rows->k.set2(first + i, x, k.x, k.y);
-      if (tiles != nullptr) {
-        store_planes<S::kPlanes>(tiles + (S::kPlain ? S::kTiles.k : S::kTiles.b), kPlaneBytes,
-                                 element, after.x * k.x, after.y * k.y);
-      }
-      if constexpr (S::kDplr) {
-        float2 b = rows->b[0].get2(first + i, x);
-        b.x *= factor.x, b.y *= factor.y;
-        rows->b[0].set2(first + i, x, b.x, b.y);
-        if (tiles != nullptr)
-          store_planes<S::kPlanes>(tiles + S::kTiles.b, kPlaneBytes, element, after.x * b.x,
-                                   after.y * b.y);
-      }
-      const float2 d = *reinterpret_cast<const float2*>(&rows->decay[first + i][x]);
-      factor.x *= d.x, factor.y *= d.y;
+    if constexpr (S::kSolved) {
+      const float2 for_a = S::kDplr ? start : factor;
+      const float2 a = rows->a[0].get2(i, own.x);
+      rows->a[0].set2(i, own.x, a.x * for_a.x, a.y * for_a.y);
     }
-    if (tiles != nullptr && block == 0) {
-      const float2 all = decay_between(*rows, 0, S::kBlocks, x);
-      *reinterpret_cast<float2*>(tiles + S::kTiles.gamma + x * 4) = all;
-    }
+  }
+}
+
+template <class S, int kThreads>
+__device__ __forceinline__ RawKeys<S> raw_keys(const typename GatedRows<S>::Keys& keys) {
+  const ChannelPair<S, kThreads> own;
+  RawKeys<S> raw;
+#pragma unroll
+  for (int i = 0; i < kBlock; ++i)
+    raw.of[i] = keys.get2(own.first + i, own.x);
+  return raw;
+}
+
+/// Grows the rows of `keys` back to their block's start, in place. Rows beyond the block's reach
+/// may overflow; nothing reads them.
+template <class S, int kThreads>
+__device__ __forceinline__ void grow_keys(const GatedRows<S>& rows, const RawKeys<S>& raw,
+                                          typename GatedRows<S>::Keys* keys) {
+  const ChannelPair<S, kThreads> own;
+  float2 factor = make_float2(1.0F, 1.0F);
+#pragma unroll
+  for (int i = 0; i < kBlock; ++i) {
+    const float2 d = own.decay(rows, i);
+    factor.x *= d.x, factor.y *= d.y;
+    keys->set2(own.first + i, own.x, raw.of[i].x * reciprocal_fast(factor.x),
+               raw.of[i].y * reciprocal_fast(factor.y));
+  }
+}
+
+/// Gates the rows of `keys` to their block's end. With `out` the rows decayed over the whole chunk
+/// go there.
+template <class S, int kThreads>
+__device__ __forceinline__ void gate_keys(const GatedRows<S>& rows, const RawKeys<S>& raw,
+                                          typename GatedRows<S>::Keys* keys, char* out) {
+  constexpr int64_t kPlaneBytes = int64_t{2} * S::kRows * S::kKeys;
+  const ChannelPair<S, kThreads> own;
+  const float2 after = decay_between(rows, own.block + 1, S::kBlocks, own.x);
+  float2 factor = make_float2(1.0F, 1.0F);
+#pragma unroll
+  for (int n = kBlock - 1; n >= 0; --n) {
+    const int i = own.first + n;
+    const float2 k = make_float2(raw.of[n].x * factor.x, raw.of[n].y * factor.y);
+    keys->set2(i, own.x, k.x, k.y);
+    if (out != nullptr)
+      store_planes<S::kPlanes>(out, kPlaneBytes, i * S::kKeys + own.x, after.x * k.x,
+                               after.y * k.y);
+    const float2 d = own.decay(rows, n);
+    factor.x *= d.x, factor.y *= d.y;
   }
 }
 
@@ -514,18 +578,20 @@ __device__ __forceinline__ void block_scores(GatedRows<S>& rows, int row, int co
 template <class S>
 __device__ __forceinline__ void store_scores(const Params& p, const Where& where, int row, int col,
                                              const BlockScores<S>& d, PrepShared<S>* shared) {
-  const float skip = S::kVector || row != col ? 0.0F : parameter_at(p.slots.d_skip, where.head);
+  const float skip = row != col ? 0.0F : parameter_at(p.slots.d_skip, where.head);
+  const int columns =
+      S::kVector && row == col ? col * kBlock + reach_of(shared->rows, col) : S::kRows;
 #pragma unroll
   for (int n = 0; n < 2; ++n) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       const int i = row * kBlock + pair_row(e / 2);
       const int j = col * kBlock + n * 8 + pair_col() + e % 2;
+      if (j > i || j >= columns)
+        continue;
       float for_q = p.scale;
       float for_a = 1.0F;
       if constexpr (!S::kVector) {
-        if (j > i)
-          continue;
         const float* g = shared->rows.log_decay;
         for_q *= exp2_fast(g[i] - g[j]);
         for_a = p.erase_undecayed ? exp2_fast((i > 0 ? g[i - 1] : 0.0F) - g[j])
@@ -547,20 +613,79 @@ __device__ __forceinline__ void store_scores(const Params& p, const Where& where
   }
 }
 
-/// Scores of the blocks below the diagonal; with a scalar gate those on it too.
 template <class S>
-__device__ __forceinline__ void all_scores(const Params& p, const Where& where,
+__device__ __forceinline__ void add_scores(const Params& p, const Where& where, int row, int col,
                                            PrepShared<S>* shared) {
-  constexpr int kOnDiagonal = S::kVector ? 0 : 1;
-  constexpr int kTasks = S::kBlocks * (S::kBlocks - 1 + 2 * kOnDiagonal) / 2;
-  for (int task = static_cast<int>(threadIdx.x) / kWarpSize; task < kTasks; task += kPrepWarps) {
-    int row = 1 - kOnDiagonal;
+  BlockScores<S> d;
+  block_scores(shared->rows, row, col, &d);
+  store_scores(p, where, row, col, d, shared);
+}
+
+/// Scores of the blocks on the diagonal; with a vector gate the keys are grown.
+template <class S>
+__device__ __forceinline__ void diagonal_scores(const Params& p, const Where& where,
+                                                PrepShared<S>* shared) {
+  const int block = static_cast<int>(threadIdx.x) / kWarpSize;
+  if (block < S::kBlocks)
+    add_scores(p, where, block, block, shared);
+}
+
+/// Scores of the blocks below the diagonal.
+template <class S>
+__device__ __forceinline__ void lower_scores(const Params& p, const Where& where,
+                                             PrepShared<S>* shared) {
+  constexpr int kTasks = S::kBlocks * (S::kBlocks - 1) / 2;
+  // From the last warp on: with a scalar gate the first have the diagonal.
+  for (int task = kPrepWarps - 1 - static_cast<int>(threadIdx.x) / kWarpSize; task < kTasks;
+       task += kPrepWarps) {
+    int row = 1;
     int col = task;
-    while (col >= row + kOnDiagonal)
-      col -= row++ + kOnDiagonal;
-    BlockScores<S> d;
-    block_scores(shared->rows, row, col, &d);
-    store_scores(p, where, row, col, d, shared);
+    while (col >= row)
+      col -= row++;
+    add_scores(p, where, row, col, shared);
+  }
+}
+
+/// Gates the rows in place.
+template <class S, int kThreads>
+__device__ __forceinline__ void gate_rows(const Params& p, GatedRows<S>* rows) {
+  gate_readers<S, kThreads>(p, rows, nullptr);
+  const ChannelPair<S, kThreads> own;
+  if (!own.exists())
+    return;
+  gate_keys<S, kThreads>(*rows, raw_keys<S, kThreads>(rows->k), &rows->k, nullptr);
+  if constexpr (S::kDplr)
+    gate_keys<S, kThreads>(*rows, raw_keys<S, kThreads>(rows->b[0]), &rows->b[0], nullptr);
+}
+
+/// The same; the scores of the diagonal blocks come in between, and the rows decayed over the whole
+/// chunk go to `tiles`.
+template <class S>
+__device__ __forceinline__ void gate_and_score(const Params& p, const Where& where,
+                                               PrepShared<S>* shared, char* tiles) {
+  GatedRows<S>& rows = shared->rows;
+  gate_readers<S, kPrepThreads>(p, &rows, tiles);
+  const ChannelPair<S, kPrepThreads> own;
+  RawKeys<S> k;
+  RawKeys<S> b;
+  if (own.exists()) {
+    k = raw_keys<S, kPrepThreads>(rows.k);
+    grow_keys<S, kPrepThreads>(rows, k, &rows.k);
+    if constexpr (S::kDplr) {
+      b = raw_keys<S, kPrepThreads>(rows.b[0]);
+      grow_keys<S, kPrepThreads>(rows, b, &rows.b[0]);
+    }
+  }
+  __syncthreads();
+  diagonal_scores(p, where, shared);
+  __syncthreads();
+  if (own.exists()) {
+    gate_keys<S, kPrepThreads>(rows, k, &rows.k, tiles + (S::kPlain ? S::kTiles.k : S::kTiles.b));
+    if constexpr (S::kDplr)
+      gate_keys<S, kPrepThreads>(rows, b, &rows.b[0], tiles + S::kTiles.b);
+    if (own.block == 0)
+      *reinterpret_cast<float2*>(tiles + S::kTiles.gamma + own.x * 4) =
+          decay_between(rows, 0, S::kBlocks, own.x);
   }
 }
 
@@ -696,19 +821,25 @@ __global__ void __launch_bounds__(kPrepThreads, S::kPlanes == 1 ? 2 : 1)
   char* tiles = p.tiles + (static_cast<int64_t>(where.chunk) * p.heads + head) * S::kTiles.bytes;
   load_rows<S, kPrepThreads>(p, where, &shared->rows);
   if constexpr (S::kVector) {
-    if (S::kUpdate == Update::kAdd && p.slots.u.data != nullptr) {
-      if constexpr (S::kUpdate == Update::kAdd)
-        diagonal_blocks<true, S>(p, where, shared);
-    } else {
-      diagonal_blocks<false, S>(p, where, shared);
+    bool reached = true;
+    for (int block = 0; block < S::kBlocks; ++block)
+      reached = reached && reach_of(shared->rows, block) == kBlock;
+    if (!reached) {
+      if (S::kUpdate == Update::kAdd && p.slots.u.data != nullptr) {
+        if constexpr (S::kUpdate == Update::kAdd)
+          diagonal_columns<true, S>(p, where, shared);
+      } else {
+        diagonal_columns<false, S>(p, where, shared);
+      }
+      __syncthreads();
     }
-    __syncthreads();
-    gate_rows<S, kPrepThreads>(p, &shared->rows, tiles);
+    gate_and_score<S>(p, where, shared, tiles);
     __syncthreads();
   } else {
     store_scalar_rows<S>(p, shared->rows, tiles);
+    diagonal_scores<S>(p, where, shared);
   }
-  all_scores<S>(p, where, shared);
+  lower_scores<S>(p, where, shared);
   __syncthreads();
   if constexpr (S::kSolved) {
     store_square<S>(tiles + S::kTiles.qb, [&](int i, int j) { return shared->with_b[0].s[j][i]; });

@@ -2,12 +2,12 @@
 // The scans: chunk after chunk of one sequence, with the state in registers, forwards and (for the
 // gradients) backwards. What does not need the state comes from prep.
 // Grid    sequences * heads * slabs, longest sequence first; a CTA owns 64 value columns
-// Roles   a warp owns 16 of the columns and 64 or 128 keys; what it reads of the state is summed
-// over the
-//         warps of the same columns once a chunk
-// Smem    two stages of ScanTiles, filled one chunk ahead; ScanSums
-// Layout  The state is held transposed, [values, K], as accumulators of mma; so it, and what is
-//         solved for, is the left factor of the next product without moving.
+// Roles   A warp owns 16 of the columns, and of these a share of the keys for the state and a share
+//         of the chunk's rows for what reads it. Warps of the same columns hand each other the
+//         state, and what the solve gives, as bf16 in shared memory.
+// Smem    two stages of ScanTiles, the next filled while one is in use; ScanShared
+// Layout  Everything is held transposed, columns first, as accumulators of mma: what goes to shared
+//         memory is the left factor of the next product as it stands.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,12 @@ namespace fla::cuda::chunk {
 template <class S>
 struct ScanShape {
   static constexpr int kColumnWarps = kSlab / 16;
-  static constexpr int kOwnKeys = S::kKeys > 128 ? 128 : 64;  // of a warp
-  static constexpr int kKeyWarps = S::kKeys / kOwnKeys;
+  static constexpr int kKeyWarps = S::kKeys > 64 ? 2 : 1;  // of the same columns
+  static constexpr int kOwnKeys = S::kKeys / kKeyWarps;
+  static constexpr int kOwnBlocks = S::kBlocks > kKeyWarps ? S::kBlocks / kKeyWarps : 1;
   static constexpr int kThreads = kColumnWarps * kKeyWarps * kWarpSize;
+  // Reads of a state and writes of the next are a barrier apart only where there is a solve.
+  static constexpr int kStates = S::kSolved ? 1 : 2;
 };
 
 /// Place of a warp: its first column in the slab, and which of its column's warps it is.
@@ -51,64 +54,94 @@ struct ScanTiles {
   alignas(16) float gamma[S::kKeys];
 };
 
-/// Partial sums over a warp's keys, as it holds them: of what is solved for, from every warp, and
-/// of the output, from all but the last of the same columns.
-template <class S>
-struct ScanSums {
-  static constexpr int kRegisters = S::kRows / 2;
-  static constexpr int kColumnThreads = ScanShape<S>::kColumnWarps * kWarpSize;
-  float solved[S::kSolved && ScanShape<S>::kKeyWarps > 1 ? ScanShape<S>::kKeyWarps : 0][kRegisters]
-              [kColumnThreads];
-  float out[ScanShape<S>::kKeyWarps - 1][kRegisters][kColumnThreads];
-};
-
 template <class S>
 struct ScanShared {
   ScanTiles<S> stages[2];
-  ScanSums<S> sums;
+  Tile<kSlab, S::kKeys, S::kPlanes> state[ScanShape<S>::kStates];
+  Tile<kSlab, S::kRows, S::kPlanes> solved[S::kSolved ? 1 : 0];
+  Tile<S::kRows, kSlab, 1> out[S::kPlanes == 1 ? 1 : 0];
 };
+
+/// A warp's blocks of 16 rows, dealt so that a triangle's rows weigh the same; block n may lie
+/// beyond the chunk where there are more warps than blocks.
+template <class S>
+__device__ __forceinline__ int own_block(int n) {
+  constexpr int kKeyWarps = ScanShape<S>::kKeyWarps;
+  return n % 2 == 0 ? kKeyWarps * n + key_group() : kKeyWarps * (n + 1) - 1 - key_group();
+}
+
+/// f(n, block) for the warp's blocks of rows.
+template <class S, class F>
+__device__ __forceinline__ void for_own_blocks(F f) {
+#pragma unroll
+  for (int n = 0; n < ScanShape<S>::kOwnBlocks; ++n) {
+    const int block = own_block<S>(n);
+    if (S::kBlocks >= ScanShape<S>::kKeyWarps || block < S::kBlocks)
+      f(n, block);
+  }
+}
+
+/// Waits for the warps of the same columns.
+template <class S>
+__device__ __forceinline__ void sync_columns() {
+  if constexpr (ScanShape<S>::kKeyWarps == 1) {
+    __syncwarp();
+  } else {
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + own_column() / 16),
+                 "n"(ScanShape<S>::kKeyWarps * kWarpSize)
+                 : "memory");
+  }
+}
 
 /// A warp's 16 columns and kOwnKeys keys of the state.
 template <class S>
 using StateTile = float[ScanShape<S>::kOwnKeys / 8][4];
-/// 16 columns of a value-side tile, transposed: [columns, rows].
+/// A warp's 16 columns and blocks of rows of a value-side tile.
 template <class S>
-using ColumnTile = float[S::kRows / 8][4];
+using RowTile = float[ScanShape<S>::kOwnBlocks][2][4];
 
-/// A warp's columns, held transposed, to the chunk's rows of a tensor. bf16 goes through the warp's
-/// own columns of `staging`, which no other warp reads.
+/// A warp's rows and columns to the chunk's rows of a tensor. bf16 goes through the warp's own part
+/// of shared memory.
 template <class S>
-__device__ __forceinline__ void store_columns(const Rows& rows, const Where& where, int column,
-                                              int values, const ColumnTile<S>& d,
-                                              Tile<S::kRows, kSlab, S::kPlanes>* staging) {
+__device__ __forceinline__ void store_rows(const Rows& rows, const Where& where, int column,
+                                           int values, const RowTile<S>& d, ScanShared<S>* shared) {
   const ChunkRows to(rows, where, values);
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int own = own_column();
-  if (S::kPlanes == 1 && to.octets()) {
-    __syncwarp();
+  if constexpr (S::kPlanes == 1) {
+    if (to.octets()) {
+      auto& staging = shared->out[0];
+      for_own_blocks<S>([&](int n, int block) {
 #pragma unroll
-    for (int n = 0; n < S::kRows / 8; ++n) {
+        for (int half = 0; half < 2; ++half) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e)
+            *staging.at(0, block * kBlock + half * 8 + pair_col() + e % 2, own + pair_row(e / 2)) =
+                __float2bfloat16_rn(d[n][half][e]);
+        }
+      });
+      __syncwarp();
+      const int col = own + lane % 2 * 8;
+      for_own_blocks<S>([&](int, int block) {
+        const int i = block * kBlock + lane / 2;
+        const RowAddress row = to.row(i);
+        if (row.valid && column + col < values)
+          *reinterpret_cast<uint4*>(row.at + (column + col) * 2) =
+              *reinterpret_cast<const uint4*>(staging.at(0, i, col));
+      });
+      __syncwarp();
+      return;
+    }
+  }
+  for_own_blocks<S>([&](int n, int block) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
 #pragma unroll
       for (int e = 0; e < 4; ++e)
-        *staging->at(0, n * 8 + pair_col() + e % 2, own + pair_row(e / 2)) =
-            __float2bfloat16_rn(d[n][e]);
+        to.set(block * kBlock + half * 8 + pair_col() + e % 2, column + own + pair_row(e / 2),
+               d[n][half][e]);
     }
-    __syncwarp();
-    const int col = own + lane % 2 * 8;
-    for (int i = lane / 2; i < where.rows; i += kWarpSize / 2) {
-      const RowAddress row = to.row(i);
-      if (row.valid && column + col < values)
-        *reinterpret_cast<uint4*>(row.at + (column + col) * 2) =
-            *reinterpret_cast<const uint4*>(staging->at(0, i, col));
-    }
-    return;
-  }
-#pragma unroll
-  for (int n = 0; n < S::kRows / 8; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e)
-      to.set(n * 8 + pair_col() + e % 2, column + own + pair_row(e / 2), d[n][e]);
-  }
+  });
 }
 
 /// Element e of a lane's accumulators n: whether it lies in the matrix, and where.
@@ -153,21 +186,47 @@ __device__ __forceinline__ void store_state(const State& state, float* to, int k
   }
 }
 
-/// A warp's columns to transposed scratch rows of `width`, from `first` on; `out` is the CTA's
-/// first column.
-template <int kPlanes, int kCount>
-__device__ __forceinline__ void record(char* out, int64_t plane_bytes, int width, int first,
-                                       const float (&d)[kCount][4]) {
+/// A warp's keys of the state to the tile that the warps of its columns read.
+template <class S>
+__device__ __forceinline__ void share_state(const StateTile<S>& s,
+                                            Tile<kSlab, S::kKeys, S::kPlanes>* to) {
+  const int first = key_group() * ScanShape<S>::kOwnKeys + pair_col();
 #pragma unroll
-  for (int n = 0; n < kCount; ++n) {
+  for (int n = 0; n < ScanShape<S>::kOwnKeys / 8; ++n) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      uint32_t parts[kPlanes];
-      pack<kPlanes>(d[n][2 * half], d[n][2 * half + 1], parts);
-      char* at = out + ((own_column() + pair_row(half)) * width + first + n * 8 + pair_col()) * 2;
+    for (int half = 0; half < 2; ++half)
+      to->set2(own_column() + pair_row(half), first + n * 8, s[n][2 * half], s[n][2 * half + 1]);
+  }
+}
+
+/// The same of a warp's rows.
+template <class S>
+__device__ __forceinline__ void share_rows(const RowTile<S>& d,
+                                           Tile<kSlab, S::kRows, S::kPlanes>* to) {
+  for_own_blocks<S>([&](int n, int block) {
 #pragma unroll
-      for (int plane = 0; plane < kPlanes; ++plane)
-        *reinterpret_cast<uint32_t*>(at + plane * plane_bytes) = parts[plane];
+    for (int i = 0; i < 4; ++i) {
+      const float(&pairs)[4] = d[n][i / 2];
+      to->set2(own_column() + pair_row(i % 2), block * kBlock + i / 2 * 8 + pair_col(),
+               pairs[i % 2 * 2], pairs[i % 2 * 2 + 1]);
+    }
+  });
+}
+
+/// What the warps of the same columns share, to scratch rows of kCols; `out` is the CTA's first.
+template <class S, int kCols>
+__device__ __forceinline__ void record(const Tile<kSlab, kCols, S::kPlanes>& from, char* out,
+                                       int64_t plane_bytes) {
+  constexpr int kOctets = kCols / 8;
+  const int lane = key_group() * kWarpSize + static_cast<int>(threadIdx.x) % kWarpSize;
+#pragma unroll
+  for (int plane = 0; plane < S::kPlanes; ++plane) {
+#pragma unroll 4
+    for (int i = lane; i < 16 * kOctets; i += ScanShape<S>::kKeyWarps * kWarpSize) {
+      const int row = own_column() + i / kOctets;
+      const int col = i % kOctets * 8;
+      *reinterpret_cast<uint4*>(out + plane * plane_bytes + (row * kCols + col) * 2) =
+          *reinterpret_cast<const uint4*>(from.at(plane, row, col));
     }
   }
 }
@@ -243,16 +302,6 @@ __device__ __forceinline__ void fetch(const Params& p, Scan scan, int32_t index,
   copy_commit();
 }
 
-template <int kCount>
-__device__ __forceinline__ void clear(float (&d)[kCount][4]) {
-#pragma unroll
-  for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e)
-      d[n][e] = 0.0F;
-  }
-}
-
 /// s <- gamma s, by keys.
 template <class S>
 __device__ __forceinline__ void decay_state(const ScanTiles<S>& tiles, StateTile<S>& s) {
@@ -267,13 +316,13 @@ __device__ __forceinline__ void decay_state(const ScanTiles<S>& tiles, StateTile
 /// d += (left factor over rows k to k + 15) times tile^T or tile, [rows, rows], lower triangular.
 template <bool kTransposed, class S, class Narrow>
 __device__ __forceinline__ void add_square(const Left<S::kPlanes>& a, int k, const Narrow& tile,
-                                           ColumnTile<S>& d) {
+                                           RowTile<S>& d) {
   // tile^T (row c, column k): c >= k; tile (row k, column c): c <= k.
-#pragma unroll
-  for (int n = 0; n < S::kRows; n += 16) {
-    if (kTransposed ? n >= k : n <= k)
-      mma(d[n / 8], d[n / 8 + 1], a, right<kTransposed>(tile, k, n));
-  }
+  for_own_blocks<S>([&](int n, int block) {
+    const int row = block * kBlock;
+    if (kTransposed ? row >= k : row <= k)
+      mma(d[n][0], d[n][1], a, right<kTransposed>(tile, k, row));
+  });
 }
 
 /// d += (left factor over rows) times the warp's keys of tile [rows, K].
@@ -285,153 +334,90 @@ __device__ __forceinline__ void add_wide(const Left<S::kPlanes>& a, int k, const
     mma(d[n / 8], d[n / 8 + 1], a, right<false>(tile, k, key_group() * ScanShape<S>::kOwnKeys + n));
 }
 
-/// d += (left factor over 16 of the warp's keys) times tile^T [K, rows].
+/// d += state times tile^T [K, rows].
 template <class S, class Wide>
-__device__ __forceinline__ void add_keys(const Left<S::kPlanes>& a, int x, const Wide& tile,
-                                         ColumnTile<S>& d) {
+__device__ __forceinline__ void add_keys(const Tile<kSlab, S::kKeys, S::kPlanes>& state,
+                                         const Wide& tile, RowTile<S>& d) {
 #pragma unroll
-  for (int n = 0; n < S::kRows; n += 16)
-    mma(d[n / 8], d[n / 8 + 1], a, right<true>(tile, key_group() * ScanShape<S>::kOwnKeys + x, n));
-}
-
-template <class S>
-__device__ __forceinline__ int last_key_group() {
-  return ScanShape<S>::kKeyWarps - 1;
-}
-
-/// Sums over the warps of the same columns: `solved` in each of them, `out` in the last. A barrier
-/// inside; the tiles' v may be overwritten afterwards.
-template <class S>
-__device__ __forceinline__ void sum_keys(ScanSums<S>* sums, bool wants_out, ColumnTile<S>& solved,
-                                         ColumnTile<S>& out) {
-  if constexpr (ScanShape<S>::kKeyWarps > 1) {
-    const int group = key_group();
-    const int thread = static_cast<int>(threadIdx.x) % ScanSums<S>::kColumnThreads;
-#pragma unroll
-    for (int n = 0; n < S::kRows / 8; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        if constexpr (S::kSolved)
-          sums->solved[group][4 * n + e][thread] = solved[n][e];
-        if (wants_out && group != last_key_group<S>())
-          sums->out[group][4 * n + e][thread] = out[n][e];
-      }
-    }
-    __syncthreads();
-#pragma unroll
-    for (int n = 0; n < S::kRows / 8; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        if constexpr (S::kSolved) {
-          float sum = 0.0F;
-#pragma unroll
-          for (int from = 0; from < ScanShape<S>::kKeyWarps; ++from)
-            sum += sums->solved[from][4 * n + e][thread];
-          solved[n][e] = sum;
-        }
-        if (wants_out && group == last_key_group<S>()) {
-#pragma unroll
-          for (int from = 0; from < ScanShape<S>::kKeyWarps - 1; ++from)
-            out[n][e] += sums->out[from][4 * n + e][thread];
-        }
-      }
-    }
-  } else {
-    __syncwarp();
+  for (int x = 0; x < S::kKeys; x += 16) {
+    const Left<S::kPlanes> a = left<false>(state, own_column(), x);
+    for_own_blocks<S>(
+        [&](int n, int block) { mma(d[n][0], d[n][1], a, right<true>(tile, x, block * kBlock)); });
   }
 }
 
-/// One chunk forward: y (what the solve gives), o (in the last key group), and the state behind the
-/// chunk.
+/// One chunk forward: o, and the state behind the chunk; what the solve gives stays in
+/// shared->solved. `state` holds the state before the chunk.
 template <class S>
-__device__ __forceinline__ void advance(const ScanTiles<S>& tiles, bool wants_o, ScanSums<S>* sums,
-                                        StateTile<S>& s, ColumnTile<S>& y, ColumnTile<S>& o) {
-  const bool first_group = key_group() == 0;
-  const bool writes_o = wants_o && key_group() == last_key_group<S>();
-  clear(y);
-  clear(o);
-#pragma unroll
-  for (int x = 0; x < ScanShape<S>::kOwnKeys; x += 16) {
-    const Left<S::kPlanes> a = left_of<S::kPlanes>(s[x / 8], s[x / 8 + 1]);
-    if constexpr (S::kSolved)
-      add_keys<S>(a, x, tiles.w[0], y);
-    if (wants_o)
-      add_keys<S>(a, x, tiles.q, o);
-  }
-  decay_state<S>(tiles, s);
-#pragma unroll
-  for (int j = 0; j < S::kRows; j += 16) {
-    const Left<S::kPlanes> v = left<true>(tiles.v, own_column(), j);
-    if constexpr (S::kSolved) {
-      if (first_group)
-        add_square<true, S>(v, j, tiles.tv[0], y);
-    }
-    if constexpr (S::kPlain) {
-      if (writes_o)
-        add_square<true, S>(v, j, tiles.qk[0], o);
-      add_wide<S>(v, j, tiles.k[0], s);
-    }
-  }
-  sum_keys<S>(sums, wants_o, y, o);
+__device__ __forceinline__ void advance(const ScanTiles<S>& tiles,
+                                        const Tile<kSlab, S::kKeys, S::kPlanes>& state,
+                                        bool wants_o, ScanShared<S>* shared, StateTile<S>& s,
+                                        RowTile<S>& o) {
   if constexpr (S::kSolved) {
+    RowTile<S> y = {};
+    add_keys<S>(state, tiles.w[0], y);
+#pragma unroll
+    for (int j = 0; j < S::kRows; j += 16)
+      add_square<true, S>(left<true>(tiles.v, own_column(), j), j, tiles.tv[0], y);
+    share_rows<S>(y, &shared->solved[0]);
+  }
+  if (wants_o)
+    add_keys<S>(state, tiles.q, o);
+  decay_state<S>(tiles, s);
+  if constexpr (S::kPlain) {
 #pragma unroll
     for (int j = 0; j < S::kRows; j += 16) {
-      const Left<S::kPlanes> a = left_of<S::kPlanes>(y[j / 8], y[j / 8 + 1]);
-      if (writes_o)
-        add_square<true, S>(a, j, tiles.qb[0], o);
-      add_wide<S>(a, j, tiles.b[0], s);
+      const Left<S::kPlanes> v = left<true>(tiles.v, own_column(), j);
+      add_wide<S>(v, j, tiles.k[0], s);
+      if (wants_o)
+        add_square<true, S>(v, j, tiles.qk[0], o);
+    }
+  }
+  if constexpr (S::kSolved) {
+    sync_columns<S>();
+#pragma unroll
+    for (int j = 0; j < S::kRows; j += 16) {
+      const Left<S::kPlanes> y = left<false>(shared->solved[0], own_column(), j);
+      add_wide<S>(y, j, tiles.b[0], s);
+      if (wants_o)
+        add_square<true, S>(y, j, tiles.qb[0], o);
     }
   }
 }
 
-/// One chunk backward: dy, dv (in the last key group), and the gradient of the state before the
-/// chunk but for what comes through dy. tiles.v holds dO.
+/// One chunk backward: dv, and the gradient of the state before the chunk; the gradient of what the
+/// solve gave stays in shared->solved. `state` holds the gradient behind the chunk, tiles.v dO.
 template <class S>
-__device__ __forceinline__ void retreat(const ScanTiles<S>& tiles, ScanSums<S>* sums,
-                                        StateTile<S>& ds, ColumnTile<S>& dy, ColumnTile<S>& dv) {
-  const bool first_group = key_group() == 0;
-  const bool writes_dv = key_group() == last_key_group<S>();
-  clear(dy);
-  clear(dv);
+__device__ __forceinline__ void retreat(const ScanTiles<S>& tiles,
+                                        const Tile<kSlab, S::kKeys, S::kPlanes>& state,
+                                        ScanShared<S>* shared, StateTile<S>& ds, RowTile<S>& dv) {
+  if constexpr (S::kSolved) {
+    RowTile<S> dy = {};
+    add_keys<S>(state, tiles.b[0], dy);
 #pragma unroll
-  for (int x = 0; x < ScanShape<S>::kOwnKeys; x += 16) {
-    const Left<S::kPlanes> a = left_of<S::kPlanes>(ds[x / 8], ds[x / 8 + 1]);
-    if constexpr (S::kSolved)
-      add_keys<S>(a, x, tiles.b[0], dy);
-    if constexpr (S::kPlain)
-      add_keys<S>(a, x, tiles.k[0], dv);
+    for (int i = 0; i < S::kRows; i += 16)
+      add_square<false, S>(left<true>(tiles.v, own_column(), i), i, tiles.qb[0], dy);
+    share_rows<S>(dy, &shared->solved[0]);
   }
+  if constexpr (S::kPlain)
+    add_keys<S>(state, tiles.k[0], dv);
   decay_state<S>(tiles, ds);
 #pragma unroll
   for (int i = 0; i < S::kRows; i += 16) {
-    const Left<S::kPlanes> a = left<true>(tiles.v, own_column(), i);
-    if constexpr (S::kSolved) {
-      if (first_group)
-        add_square<false, S>(a, i, tiles.qb[0], dy);
-    }
-    if constexpr (S::kPlain) {
-      if (writes_dv)
-        add_square<false, S>(a, i, tiles.qk[0], dv);
-    }
-    add_wide<S>(a, i, tiles.q, ds);
+    const Left<S::kPlanes> d_o = left<true>(tiles.v, own_column(), i);
+    add_wide<S>(d_o, i, tiles.q, ds);
+    if constexpr (S::kPlain)
+      add_square<false, S>(d_o, i, tiles.qk[0], dv);
   }
-  sum_keys<S>(sums, S::kPlain, dy, dv);
   if constexpr (S::kSolved) {
-    if (writes_dv) {
+    sync_columns<S>();
 #pragma unroll
-      for (int i = 0; i < S::kRows; i += 16)
-        add_square<false, S>(left_of<S::kPlanes>(dy[i / 8], dy[i / 8 + 1]), i, tiles.tv[0], dv);
+    for (int i = 0; i < S::kRows; i += 16) {
+      const Left<S::kPlanes> dy = left<false>(shared->solved[0], own_column(), i);
+      add_wide<S>(dy, i, tiles.w[0], ds);
+      add_square<false, S>(dy, i, tiles.tv[0], dv);
     }
   }
-}
-
-/// What the state gets through dy.
-template <class S>
-__device__ __forceinline__ void retreat_solved(const ScanTiles<S>& tiles, const ColumnTile<S>& dy,
-                                               StateTile<S>& ds) {
-#pragma unroll
-  for (int i = 0; i < S::kRows; i += 16)
-    add_wide<S>(left_of<S::kPlanes>(dy[i / 8], dy[i / 8 + 1]), i, tiles.w[0], ds);
 }
 
 /// Zeros for the rows of a sequence that is skipped.
@@ -461,7 +447,6 @@ __global__ void __launch_bounds__(ScanShape<S>::kThreads, 1)
     fla_chunk_scan(const __grid_constant__ Params p) {
   extern __shared__ __align__(16) char memory[];
   auto* shared = reinterpret_cast<ScanShared<S>*>(memory);
-  auto& stages = shared->stages;
   Scan scan = find_scan<S>(p);
   const Sequence& sequence = scan.where.sequence;
   const bool wants_o = p.slots.o.data != nullptr;
@@ -470,8 +455,7 @@ __global__ void __launch_bounds__(ScanShape<S>::kThreads, 1)
       store_zero_rows<S>(p, scan);
     return;
   }
-  fetch<S>(p, scan, 0, p.slots.v, &stages[0]);
-  fetch<S>(p, scan, 1, p.slots.v, &stages[1]);
+  fetch<S>(p, scan, 0, p.slots.v, &shared->stages[0]);
   const State& initial = p.slots.initial;
   const bool reads = initial.data != nullptr && sequence.reads_state;
   StateTile<S> s;
@@ -482,28 +466,29 @@ __global__ void __launch_bounds__(ScanShape<S>::kThreads, 1)
       p.keys, scan.column, p.values, s);
   const StateLayout& layout = p.layout;
   const int64_t columns = int64_t{p.slabs} * kSlab;
-  ColumnTile<S> y;
-  ColumnTile<S> o;
   for (int32_t index = 0; index < scan.chunks; ++index) {
-    ScanTiles<S>& tiles = stages[index % 2];
-    move_to<S>(p, &scan, index);
-    copy_wait_group<1>();
+    const ScanTiles<S>& tiles = shared->stages[index % 2];
+    auto& state = shared->state[index % ScanShape<S>::kStates];
+    share_state<S>(s, &state);
+    copy_wait_group<0>();
     __syncthreads();
+    fetch<S>(p, scan, index + 1, p.slots.v, &shared->stages[(index + 1) % 2]);
+    move_to<S>(p, &scan, index);
     if (p.record) {
-      record<S::kPlanes>(record_at<S>(p, scan, layout) + layout.s0 + scan.column * S::kKeys * 2,
-                         columns * S::kKeys * 2, S::kKeys, key_group() * ScanShape<S>::kOwnKeys, s);
+      record<S>(state, record_at<S>(p, scan, layout) + layout.s0 + scan.column * S::kKeys * 2,
+                columns * S::kKeys * 2);
     }
-    advance<S>(tiles, wants_o, &shared->sums, s, y, o);
+    RowTile<S> o = {};
+    advance<S>(tiles, state, wants_o, shared, s, o);
     if constexpr (S::kSolved) {
-      if (p.record && key_group() == 0) {
-        record<S::kPlanes>(record_at<S>(p, scan, layout) + layout.y + scan.column * S::kRows * 2,
-                           columns * S::kRows * 2, S::kRows, 0, y);
+      if (p.record) {
+        record<S>(shared->solved[0],
+                  record_at<S>(p, scan, layout) + layout.y + scan.column * S::kRows * 2,
+                  columns * S::kRows * 2);
       }
     }
-    if (wants_o && key_group() == last_key_group<S>())
-      store_columns<S>(p.slots.o, scan.where, scan.column, p.values, o, &tiles.v);
-    __syncthreads();
-    fetch<S>(p, scan, index + 2, p.slots.v, &tiles);
+    if (wants_o)
+      store_rows<S>(p.slots.o, scan.where, scan.column, p.values, o, shared);
   }
   const State& final = p.slots.final;
   if (final.data != nullptr) {
@@ -518,14 +503,12 @@ __global__ void __launch_bounds__(ScanShape<S>::kThreads, 1)
     fla_chunk_reverse(const __grid_constant__ Params p) {
   extern __shared__ __align__(16) char memory[];
   auto* shared = reinterpret_cast<ScanShared<S>*>(memory);
-  auto& stages = shared->stages;
   Scan scan = find_scan<S>(p);
   const Sequence& sequence = scan.where.sequence;
   if (sequence.state_row < 0)
     return;
   const int32_t last = scan.chunks - 1;
-  fetch<S>(p, scan, last, p.grads.d_o, &stages[0]);
-  fetch<S>(p, scan, last - 1, p.grads.d_o, &stages[1]);
+  fetch<S>(p, scan, last, p.grads.d_o, &shared->stages[0]);
   const State& final = p.grads.final;
   StateTile<S> ds;
   load_state<S>(final,
@@ -535,29 +518,24 @@ __global__ void __launch_bounds__(ScanShape<S>::kThreads, 1)
                 p.keys, scan.column, p.values, ds);
   const StateLayout& layout = p.layout;
   const int64_t columns = int64_t{p.slabs} * kSlab;
-  ColumnTile<S> dy;
-  ColumnTile<S> dv;
   for (int32_t index = 0; index < scan.chunks; ++index) {
-    ScanTiles<S>& tiles = stages[index % 2];
+    const ScanTiles<S>& tiles = shared->stages[index % 2];
+    auto& state = shared->state[index % ScanShape<S>::kStates];
+    share_state<S>(ds, &state);
+    copy_wait_group<0>();
+    __syncthreads();
+    fetch<S>(p, scan, last - index - 1, p.grads.d_o, &shared->stages[(index + 1) % 2]);
     move_to<S>(p, &scan, last - index);
-    copy_wait_group<1>();
-    __syncthreads();
     char* out = record_at<S>(p, scan, layout);
-    record<S::kPlanes>(out + layout.ds1 + scan.column * S::kKeys * 2, columns * S::kKeys * 2,
-                       S::kKeys, key_group() * ScanShape<S>::kOwnKeys, ds);
-    retreat<S>(tiles, &shared->sums, ds, dy, dv);
+    record<S>(state, out + layout.ds1 + scan.column * S::kKeys * 2, columns * S::kKeys * 2);
+    RowTile<S> dv = {};
+    retreat<S>(tiles, state, shared, ds, dv);
     if constexpr (S::kSolved) {
-      if (key_group() == 0) {
-        record<S::kPlanes>(out + layout.dy + scan.column * S::kRows * 2, columns * S::kRows * 2,
-                           S::kRows, 0, dy);
-      }
+      record<S>(shared->solved[0], out + layout.dy + scan.column * S::kRows * 2,
+                columns * S::kRows * 2);
     }
-    if (p.grads.v.data != nullptr && key_group() == last_key_group<S>())
-      store_columns<S>(p.grads.v, scan.where, scan.column, p.values, dv, &tiles.v);
-    if constexpr (S::kSolved)
-      retreat_solved<S>(tiles, dy, ds);
-    __syncthreads();
-    fetch<S>(p, scan, last - index - 2, p.grads.d_o, &tiles);
+    if (p.grads.v.data != nullptr)
+      store_rows<S>(p.grads.v, scan.where, scan.column, p.values, dv, shared);
   }
   const State& initial = p.grads.initial;
   if (initial.data == nullptr)

@@ -12,14 +12,14 @@ namespace fla::cuda::chunk {
 inline constexpr int kBlock = 16;  // rows that share an anchor of exponentials
 inline constexpr int kSlab = 64;   // value columns of a scan's CTA
 
-/// Rows of a chunk: as many as the tiles of the gradient kernel leave room for.
+/// Rows of a chunk: as many as the tiles of the gradient kernel and of the scans leave room for.
 constexpr int chunk_rows(Update update, int keys, bool split) {
-  int rows = 64;
-  if (keys > 128 || split || update == Update::kDplr)
-    rows = 32;
-  if (keys > 128 && (split || update == Update::kDplr))
-    rows = 16;
-  return rows;
+  const bool dplr = update == Update::kDplr;
+  if (keys > 128)
+    return split || dplr ? 16 : 32;
+  if (split && dplr && keys > 64)
+    return 16;
+  return split || dplr ? 32 : 64;
 }
 
 /// Bytes from the start of a block that prep hands over, [rows, K] and [rows, rows] row-major,
