@@ -18,6 +18,48 @@ __device__ __forceinline__ void copy_wait_group() {
   asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory");
 }
 
+/// Waits, in shared memory, for bulk copies to arrive.
+class CopyBarrier {
+ public:
+  /// By one thread; a __syncthreads is to follow.
+  __device__ void create() {
+    asm volatile(
+        "mbarrier.init.shared::cta.b64 [%0], 1;\n"
+        "fence.mbarrier_init.release.cluster;\n" ::"r"(address())
+        : "memory");
+  }
+  /// Starts a copy of neighbouring bytes, a multiple of 16, by one thread.
+  __device__ void copy(void* to, const char* from, uint32_t bytes) {
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n"
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%2], [%3], %1, "
+        "[%0];\n" ::"r"(address()),
+        "r"(bytes), "r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))), "l"(from)
+        : "memory");
+  }
+  /// For copy number `index`, which is the last that was started.
+  __device__ void wait(int32_t index) const {
+    uint32_t done = 0;
+    while (done == 0) {
+      asm volatile(
+          "{\n"
+          "  .reg .pred arrived;\n"
+          "  mbarrier.try_wait.parity.shared::cta.b64 arrived, [%1], %2;\n"
+          "  selp.u32 %0, 1, 0, arrived;\n"
+          "}\n"
+          : "=r"(done)
+          : "r"(address()), "r"(index % 2)
+          : "memory");
+    }
+  }
+
+ private:
+  __device__ uint32_t address() const {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(&bits_));
+  }
+  uint64_t bits_;
+};
+
 /// How a block's threads share a tile: 16 bytes each, kStep rows at a time.
 template <int kThreads, int kCols>
 struct OctetShare {
@@ -44,6 +86,16 @@ __device__ __forceinline__ void copy_tile(Tile<kRows, kCols, kPlanes>* to, const
     }
     source += plane_bytes;
   }
+}
+
+/// A tile from scratch that is laid out as it.
+template <int kThreads, class T>
+__device__ __forceinline__ void copy_image(T* to, const char* from) {
+  static_assert(sizeof(T) % 16 == 0);
+  auto* out = reinterpret_cast<char*>(to);
+  for (int at = static_cast<int>(threadIdx.x) * 16; at < static_cast<int>(sizeof(T));
+       at += kThreads * 16)
+    copy_16(out + at, from + at, true);
 }
 
 /// Columns [column, column + kCols) of the chunk's rows; what does not exist becomes 0.

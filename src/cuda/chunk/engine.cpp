@@ -46,7 +46,7 @@ Result<Engine> Engine::create(std::string_view call, const Problem& problem, int
   const int keys = static_cast<int>(instance->keys);
   engine.chunk_rows_ = chunk_rows(problem.update, keys, split);
   engine.slabs_ = ceil_div(problem.values, kSlab);
-  engine.tiles_ = tile_layout(problem.update, keys, split);
+  engine.tiles_ = tile_layout(problem.update, instance->vector_gate, keys, split);
   engine.states_ = state_layout(problem.update, keys, split, engine.slabs_);
   engine.num_sequences_ = problem.N > 0 ? problem.N : problem.B;
   engine.num_chunks_ = problem.N > 0 ? problem.rows / engine.chunk_rows_ + problem.N

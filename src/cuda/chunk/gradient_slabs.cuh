@@ -154,7 +154,7 @@ __device__ __forceinline__ void add_slabs(const Params& p, const Where& where, c
   for (int i = static_cast<int>(threadIdx.x); i < G::kColumns / 16 * S::kRows; i += G::kThreads)
     shared->erase_dot[i / S::kRows][i % S::kRows] = 0.0F;
   if constexpr (S::kSolved)
-    copy_tile<G::kThreads>(&shared->slab.t[0], tiles + S::kTiles.t);
+    copy_image<G::kThreads>(&shared->slab.t[0], tiles + S::kTiles.t);
   float dot = 0.0F;
   for (int column = 0; column < p.values; column += G::kColumns) {
     load_slab<S>(p, where, states, layout, column, &shared->slab);

@@ -2,8 +2,8 @@
 // The chunk kernels that there are, as data that needs no CUDA: one row an update, gate and width.
 #pragma once
 
-// ROW(rule, update, gate, vector_gate, keys): functions prep_<rule>_<gate>_k<keys> and
-// gradient_<rule>_<gate>_k<keys>, scan_<rule>_k<keys> and reverse_<rule>_k<keys>, all in inst/.
+// ROW(rule, update, gate, vector_gate, keys): functions <kernel>_<rule>_<gate>_k<keys> in inst/,
+// for the kernels prep, scan, reverse and gradient.
 #define FLA_CHUNK_INSTANCES(ROW)                 \
   ROW(add, Update::kAdd, scalar, false, 64)      \
   ROW(add, Update::kAdd, scalar, false, 128)     \

@@ -14,8 +14,8 @@ const std::vector<Instance>& instances() {
    vector_gate,                                        \
    keys,                                               \
    prep_##rule##_##gate##_k##keys,                     \
-   scan_##rule##_k##keys,                              \
-   reverse_##rule##_k##keys,                           \
+   scan_##rule##_##gate##_k##keys,                     \
+   reverse_##rule##_##gate##_k##keys,                  \
    gradient_##rule##_##gate##_k##keys},
   static const std::vector<Instance> table = {FLA_CHUNK_INSTANCES(FLA_ROW)};
 #undef FLA_ROW

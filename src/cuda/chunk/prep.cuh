@@ -400,14 +400,15 @@ __device__ __forceinline__ float2 decay_between(const GatedRows<S>& rows, int fr
   return product;
 }
 
-template <int kPlanes>
-__device__ __forceinline__ void store_planes(char* out, int64_t plane_bytes, int64_t element,
-                                             float x, float y) {
-  uint32_t parts[kPlanes];
-  pack<kPlanes>(x, y, parts);
+/// Elements (i, x) and (i, x + 1) of a tile in scratch, laid out as T.
+template <class T>
+__device__ __forceinline__ void store_pair(char* tile, int i, int x, float first, float second) {
+  uint32_t parts[T::kPlanes];
+  pack<T::kPlanes>(first, second, parts);
 #pragma unroll
-  for (int plane = 0; plane < kPlanes; ++plane)
-    *reinterpret_cast<uint32_t*>(out + plane * plane_bytes + element * 2) = parts[plane];
+  for (int plane = 0; plane < T::kPlanes; ++plane)
+    *reinterpret_cast<uint32_t*>(tile + (plane * T::kPlaneSize + i * T::kStride + x) * 2) =
+        parts[plane];
 }
 
 /// A thread's two channels of a block's rows.
@@ -435,7 +436,6 @@ struct RawKeys {
 /// chunk go there.
 template <class S, int kThreads>
 __device__ __forceinline__ void gate_readers(const Params& p, GatedRows<S>* rows, char* tiles) {
-  constexpr int64_t kPlaneBytes = int64_t{2} * S::kRows * S::kKeys;
   const ChannelPair<S, kThreads> own;
   if (!own.exists())
     return;
@@ -453,8 +453,8 @@ __device__ __forceinline__ void gate_readers(const Params& p, GatedRows<S>* rows
     q.x *= for_q.x, q.y *= for_q.y;
     rows->q.set2(i, own.x, q.x, q.y);
     if (tiles != nullptr) {
-      store_planes<S::kPlanes>(tiles + S::kTiles.q, kPlaneBytes, i * S::kKeys + own.x,
-                               p.scale * before.x * q.x, p.scale * before.y * q.y);
+      store_pair<typename GatedRows<S>::Keys>(tiles + S::kTiles.q, i, own.x,
+                                              p.scale * before.x * q.x, p.scale * before.y * q.y);
     }
     if constexpr (S::kSolved) {
       const float2 for_a = S::kDplr ? start : factor;
@@ -495,7 +495,6 @@ __device__ __forceinline__ void grow_keys(const GatedRows<S>& rows, const RawKey
 template <class S, int kThreads>
 __device__ __forceinline__ void gate_keys(const GatedRows<S>& rows, const RawKeys<S>& raw,
                                           typename GatedRows<S>::Keys* keys, char* out) {
-  constexpr int64_t kPlaneBytes = int64_t{2} * S::kRows * S::kKeys;
   const ChannelPair<S, kThreads> own;
   const float2 after = decay_between(rows, own.block + 1, S::kBlocks, own.x);
   float2 factor = make_float2(1.0F, 1.0F);
@@ -505,8 +504,7 @@ __device__ __forceinline__ void gate_keys(const GatedRows<S>& rows, const RawKey
     const float2 k = make_float2(raw.of[n].x * factor.x, raw.of[n].y * factor.y);
     keys->set2(i, own.x, k.x, k.y);
     if (out != nullptr)
-      store_planes<S::kPlanes>(out, kPlaneBytes, i * S::kKeys + own.x, after.x * k.x,
-                               after.y * k.y);
+      store_pair<typename GatedRows<S>::Keys>(out, i, own.x, after.x * k.x, after.y * k.y);
     const float2 d = own.decay(rows, n);
     factor.x *= d.x, factor.y *= d.y;
   }
@@ -516,25 +514,9 @@ __device__ __forceinline__ void gate_keys(const GatedRows<S>& rows, const RawKey
 template <class S>
 __device__ __forceinline__ void decay_left(const GatedRows<S>& rows, int from, int to, int x,
                                            Left<S::kPlanes>* left) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const float2 d = decay_between(rows, from, to, x + pair_col() + 8 * half);
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      float2 sum = make_float2(0.0F, 0.0F);
-#pragma unroll
-      for (int plane = 0; plane < S::kPlanes; ++plane) {
-        const float2 part = __bfloat1622float2(
-            *reinterpret_cast<const __nv_bfloat162*>(&left->r[plane][2 * half + i]));
-        sum.x += part.x, sum.y += part.y;
-      }
-      uint32_t parts[S::kPlanes];
-      pack<S::kPlanes>(sum.x * d.x, sum.y * d.y, parts);
-#pragma unroll
-      for (int plane = 0; plane < S::kPlanes; ++plane)
-        left->r[plane][2 * half + i] = parts[plane];
-    }
-  }
+  scale_columns({decay_between(rows, from, to, x + pair_col()),
+                 decay_between(rows, from, to, x + pair_col() + 8)},
+                left);
 }
 
 /// q . y and a . y of row block `row` and column block `col`, undecayed sums in accumulators.
@@ -574,66 +556,87 @@ __device__ __forceinline__ void block_scores(GatedRows<S>& rows, int row, int co
   }
 }
 
-/// Writes the scores of a block; with a scalar gate it decays them here.
+/// Puts the scores of a block where they belong, those of q in scratch; with a scalar gate they
+/// decay here. Columns beyond a diagonal block's reach are there already.
 template <class S>
 __device__ __forceinline__ void store_scores(const Params& p, const Where& where, int row, int col,
-                                             const BlockScores<S>& d, PrepShared<S>* shared) {
+                                             const BlockScores<S>& d, PrepShared<S>* shared,
+                                             char* tiles) {
+  using Narrow = Tile<S::kRows, S::kRows, S::kPlanes>;
   const float skip = row != col ? 0.0F : parameter_at(p.slots.d_skip, where.head);
   const int columns =
       S::kVector && row == col ? col * kBlock + reach_of(shared->rows, col) : S::kRows;
 #pragma unroll
   for (int n = 0; n < 2; ++n) {
 #pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const int i = row * kBlock + pair_row(e / 2);
-      const int j = col * kBlock + n * 8 + pair_col() + e % 2;
-      if (j > i || j >= columns)
-        continue;
-      float for_q = p.scale;
-      float for_a = 1.0F;
-      if constexpr (!S::kVector) {
-        const float* g = shared->rows.log_decay;
-        for_q *= exp2_fast(g[i] - g[j]);
-        for_a = p.erase_undecayed ? exp2_fast((i > 0 ? g[i - 1] : 0.0F) - g[j])
-                                  : exp2_fast(g[i] - g[j]);
-      }
-      const float own = i == j ? skip : 0.0F;
-      if constexpr (S::kPlain)
-        shared->with_k[0].s[j][i] = for_q * d.q_k[n][e] + own;
-      if constexpr (S::kSolved) {
-        shared->with_b[0].s[j][i] = for_q * d.q_b[n][e] + (S::kPlain ? 0.0F : own);
-        if (i > j)
-          shared->with_b[0].s[i][j] = -for_a * d.a_b[n][e];
-        if constexpr (S::kDplr) {
+    for (int half = 0; half < 2; ++half) {
+      const int i = row * kBlock + pair_row(half);
+      const int first = col * kBlock + n * 8 + pair_col();
+      float q_k[2] = {};
+      float q_b[2] = {};
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int j = first + e;
+        if (j > i)
+          continue;
+        if (j >= columns) {
+          if constexpr (S::kPlain)
+            q_k[e] = shared->with_k[0].s[j][i];
+          if constexpr (S::kSolved)
+            q_b[e] = shared->with_b[0].s[j][i];
+          continue;
+        }
+        float for_q = p.scale;
+        float for_a = 1.0F;
+        if constexpr (!S::kVector) {
+          const float* g = shared->rows.log_decay;
+          for_q *= exp2_fast(g[i] - g[j]);
+          for_a = p.erase_undecayed ? exp2_fast((i > 0 ? g[i - 1] : 0.0F) - g[j])
+                                    : exp2_fast(g[i] - g[j]);
+        }
+        const int at = 2 * half + e;
+        const float own = i == j ? skip : 0.0F;
+        if constexpr (S::kPlain)
+          q_k[e] = for_q * d.q_k[n][at] + own;
+        if constexpr (S::kSolved) {
+          q_b[e] = for_q * d.q_b[n][at] + (S::kPlain ? 0.0F : own);
           if (i > j)
-            shared->with_k[0].s[i][j] = for_a * d.a_k[n][e];
+            shared->with_b[0].s[i][j] = -for_a * d.a_b[n][at];
+          if constexpr (S::kDplr) {
+            if (i > j)
+              shared->with_k[0].s[i][j] = for_a * d.a_k[n][at];
+          }
         }
       }
+      if constexpr (S::kPlain)
+        store_pair<Narrow>(tiles + S::kTiles.qk, i, first, q_k[0], q_k[1]);
+      if constexpr (S::kSolved)
+        store_pair<Narrow>(tiles + S::kTiles.qb, i, first, q_b[0], q_b[1]);
     }
   }
 }
 
 template <class S>
 __device__ __forceinline__ void add_scores(const Params& p, const Where& where, int row, int col,
-                                           PrepShared<S>* shared) {
+                                           PrepShared<S>* shared, char* tiles) {
   BlockScores<S> d;
   block_scores(shared->rows, row, col, &d);
-  store_scores(p, where, row, col, d, shared);
+  store_scores(p, where, row, col, d, shared, tiles);
 }
 
 /// Scores of the blocks on the diagonal; with a vector gate the keys are grown.
 template <class S>
 __device__ __forceinline__ void diagonal_scores(const Params& p, const Where& where,
-                                                PrepShared<S>* shared) {
+                                                PrepShared<S>* shared, char* tiles) {
   const int block = static_cast<int>(threadIdx.x) / kWarpSize;
   if (block < S::kBlocks)
-    add_scores(p, where, block, block, shared);
+    add_scores(p, where, block, block, shared, tiles);
 }
 
 /// Scores of the blocks below the diagonal.
 template <class S>
 __device__ __forceinline__ void lower_scores(const Params& p, const Where& where,
-                                             PrepShared<S>* shared) {
+                                             PrepShared<S>* shared, char* tiles) {
   constexpr int kTasks = S::kBlocks * (S::kBlocks - 1) / 2;
   // From the last warp on: with a scalar gate the first have the diagonal.
   for (int task = kPrepWarps - 1 - static_cast<int>(threadIdx.x) / kWarpSize; task < kTasks;
@@ -642,7 +645,7 @@ __device__ __forceinline__ void lower_scores(const Params& p, const Where& where
     int col = task;
     while (col >= row)
       col -= row++;
-    add_scores(p, where, row, col, shared);
+    add_scores(p, where, row, col, shared, tiles);
   }
 }
 
@@ -677,7 +680,7 @@ __device__ __forceinline__ void gate_and_score(const Params& p, const Where& whe
     }
   }
   __syncthreads();
-  diagonal_scores(p, where, shared);
+  diagonal_scores(p, where, shared, tiles);
   __syncthreads();
   if (own.exists()) {
     gate_keys<S, kPrepThreads>(rows, k, &rows.k, tiles + (S::kPlain ? S::kTiles.k : S::kTiles.b));
@@ -689,69 +692,68 @@ __device__ __forceinline__ void gate_and_score(const Params& p, const Where& whe
   }
 }
 
-/// A [rows, rows] matrix of f(i, j) to scratch, 0 above the diagonal.
-template <class S, class F>
-__device__ __forceinline__ void store_square(char* out, F f) {
-  constexpr int kHalf = S::kRows / 2;
-  constexpr int64_t kPlaneBytes = int64_t{2} * S::kRows * S::kRows;
-  for (int item = static_cast<int>(threadIdx.x); item < S::kRows * kHalf; item += kPrepThreads) {
-    const int i = item / kHalf;
-    const int j = item % kHalf * 2;
-    store_planes<S::kPlanes>(out, kPlaneBytes, i * S::kRows + j, j <= i ? f(i, j) : 0.0F,
-                             j + 1 <= i ? f(i, j + 1) : 0.0F);
-  }
-}
-
-/// A lower triangular [rows, rows] times y [rows, kCols], to scratch. `link(block, col, d)` takes
-/// an accumulator of 16 columns past a block of rows: what y's rows are still to be decayed by.
-template <class S, int kCols, class Y, class Link>
+/// A lower triangular [rows, rows] times y [rows, kCols], to scratch; with kSquare y is lower
+/// triangular too. `link(block, col, d)` takes an accumulator of 16 columns past a block of rows:
+/// what y's rows are still to be decayed by.
+template <class S, int kCols, bool kSquare, class Y, class Link>
 __device__ __forceinline__ void store_product(const Tile<S::kRows, S::kRows, S::kPlanes>& square,
                                               const Y& y, char* out, Link link) {
   constexpr int kPairs = kCols / 16;
-  constexpr int64_t kPlaneBytes = int64_t{2} * S::kRows * kCols;
 #pragma unroll 1
   for (int task = static_cast<int>(threadIdx.x) / kWarpSize; task < S::kBlocks * kPairs;
        task += kPrepWarps) {
     const int block = S::kBlocks - 1 - task / kPairs;
     const int col = task % kPairs * 16;
+    const int last = kSquare ? col / kBlock : 0;
+    if (block < last)
+      continue;
     float d[2][4] = {};
 #pragma unroll 1
-    for (int k = block; k >= 0; --k) {
+    for (int k = block; k >= last; --k) {
       if (k < block)
         link(k, col, d);
       mma(d[0], d[1], left<false>(square, block * kBlock, k * kBlock),
           right<false>(y, k * kBlock, col));
     }
-    char* to = out + ((block * kBlock + pair_row(0)) * kCols + col + pair_col()) * 2;
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
 #pragma unroll
       for (int half = 0; half < 2; ++half)
-        store_planes<S::kPlanes>(to, kPlaneBytes, half * 8 * kCols + n * 8, d[n][2 * half],
-                                 d[n][2 * half + 1]);
+        store_pair<Y>(out, block * kBlock + pair_row(half), col + n * 8 + pair_col(),
+                      d[n][2 * half], d[n][2 * half + 1]);
     }
+  }
+}
+
+/// f(i, j) for every pair of neighbours j, j + 1 of the blocks on and below the diagonal.
+template <class S, class F>
+__device__ __forceinline__ void for_lower_pairs(F f) {
+  constexpr int kPairs = kBlock * kBlock / 2;
+  constexpr int kTasks = S::kBlocks * (S::kBlocks + 1) / 2 * kPairs;
+#pragma unroll 1
+  for (int item = static_cast<int>(threadIdx.x); item < kTasks; item += kPrepThreads) {
+    int row = 0;
+    int col = item / kPairs;
+    while (col > row)
+      col -= ++row;
+    f(row * kBlock + item % kPairs / (kBlock / 2), col * kBlock + item % (kBlock / 2) * 2);
   }
 }
 
 /// T and what follows from it: tv, w, and T itself for a backward pass.
 template <class S>
 __device__ __forceinline__ void solve_chunk(const Params& p, PrepShared<S>* shared, char* tiles) {
+  using Narrow = Tile<S::kRows, S::kRows, S::kPlanes>;
   GatedRows<S>& rows = shared->rows;
   auto* solve = reinterpret_cast<SolveShared<S>*>(&rows.q);
   invert<S::kRows, kPrepWarps>(shared->with_b[0], &solve->t);
-  constexpr int kHalf = S::kRows / 2;
-  constexpr int64_t kPlaneBytes = int64_t{2} * S::kRows * S::kRows;
   const bool backward = p.states != nullptr;
-#pragma unroll 2
-  for (int item = static_cast<int>(threadIdx.x); item < S::kRows * kHalf; item += kPrepThreads) {
-    const int i = item / kHalf;
-    const int j = item % kHalf * 2;
+  for_lower_pairs<S>([&](int i, int j) {
     const float2 t = make_float2(solve->t.s[i][j], solve->t.s[i][j + 1]);
     if (backward)
-      store_planes<S::kPlanes>(tiles + S::kTiles.t, kPlaneBytes, 2 * item, t.x, t.y);
+      store_pair<Narrow>(tiles + S::kTiles.t, i, j, t.x, t.y);
     if constexpr (!S::kDplr) {
-      store_planes<S::kPlanes>(tiles + S::kTiles.tv, kPlaneBytes, 2 * item, t.x * rows.beta[j],
-                               t.y * rows.beta[j + 1]);
+      store_pair<Narrow>(tiles + S::kTiles.tv, i, j, t.x * rows.beta[j], t.y * rows.beta[j + 1]);
     } else {
       const Square<S::kRows>& ak = shared->with_k[0];
       solve->ak[0].set2(i, j, j < i ? ak.s[i][j] : 0.0F, j + 1 < i ? ak.s[i][j + 1] : 0.0F);
@@ -763,10 +765,10 @@ __device__ __forceinline__ void solve_chunk(const Params& p, PrepShared<S>* shar
       factor.y = exp2_fast(p.erase_undecayed ? g[j] : g[j + 1]);
     }
     solve->left.set2(i, j, t.x * factor.x, t.y * factor.y);
-  }
+  });
   __syncthreads();
   // Rows of a are decayed from their block's start; here from the chunk's.
-  store_product<S, S::kKeys>(
+  store_product<S, S::kKeys, false>(
       solve->left, rows.a[0], tiles + S::kTiles.w, [&](int block, int col, float(&d)[2][4]) {
         if constexpr (S::kVector) {
 #pragma unroll
@@ -777,33 +779,43 @@ __device__ __forceinline__ void solve_chunk(const Params& p, PrepShared<S>* shar
         }
       });
   if constexpr (S::kDplr) {
-    store_product<S, S::kRows>(solve->left, solve->ak[0], tiles + S::kTiles.tv,
-                               [](int, int, float(&)[2][4]) {});
+    store_product<S, S::kRows, true>(solve->left, solve->ak[0], tiles + S::kTiles.tv,
+                                     [](int, int, float(&)[2][4]) {});
   }
 }
 
-/// Rows of a scalar gate, decayed over the whole chunk, to scratch.
+/// What a scalar gate's scans multiply rows by; the rows of q and k themselves where the scans do
+/// not take them from the call's tensors. Those in shared memory have their norms and ADD's beta.
 template <class S>
-__device__ __forceinline__ void store_scalar_rows(const Params& p, const GatedRows<S>& rows,
-                                                  char* tiles) {
-  constexpr int kPairs = S::kKeys / 2;
-  constexpr int64_t kPlaneBytes = int64_t{2} * S::kRows * S::kKeys;
+__device__ __forceinline__ void store_scalar_factors(const Params& p, const Where& where,
+                                                     const GatedRows<S>& rows, char* tiles) {
+  const bool direct = takes_rows<S>(p, where);
   const float last = rows.log_decay[S::kRows - 1];
-  for (int item = static_cast<int>(threadIdx.x); item < S::kRows * kPairs; item += kPrepThreads) {
-    const int i = item / kPairs;
-    const int x = item % kPairs * 2;
-    const float for_q = p.scale * exp2_fast(rows.log_decay[i]);
-    const float for_k = exp2_fast(last - rows.log_decay[i]);
-    const float2 q = rows.q.get2(i, x);
-    const float2 k = rows.k.get2(i, x);
-    store_planes<S::kPlanes>(tiles + S::kTiles.q, kPlaneBytes, i * S::kKeys + x, for_q * q.x,
-                             for_q * q.y);
-    store_planes<S::kPlanes>(tiles + (S::kPlain ? S::kTiles.k : S::kTiles.b), kPlaneBytes,
-                             i * S::kKeys + x, for_k * k.x, for_k * k.y);
-    if (i == 0) {
-      const float all = exp2_fast(last);
-      *reinterpret_cast<float2*>(tiles + S::kTiles.gamma + x * 4) = make_float2(all, all);
-    }
+  const auto out = [&](int64_t at) { return reinterpret_cast<float*>(tiles + at); };
+  for (int i = static_cast<int>(threadIdx.x); i < S::kRows; i += kPrepThreads) {
+    float for_q = p.scale * exp2_fast(rows.log_decay[i]);
+    float for_k = exp2_fast(last - rows.log_decay[i]);
+    if (direct && p.norm_q)
+      for_q *= rows.norm[0][i];
+    if (direct && p.norm_k)
+      for_k *= rows.norm[1][i];
+    if (direct && S::kUpdate == Update::kAdd)
+      for_k *= rows.beta[i];
+    out(S::kTiles.read)[i] = for_q;
+    out(S::kTiles.write)[i] = for_k;
+  }
+  if (threadIdx.x == 0)
+    *out(S::kTiles.gamma) = exp2_fast(last);
+  if (direct)
+    return;
+  constexpr int64_t kBytes = sizeof(typename GatedRows<S>::Keys);
+  const auto image = [](const auto& tile, int64_t at) {
+    return reinterpret_cast<const uint4*>(reinterpret_cast<const char*>(&tile) + at);
+  };
+  for (int64_t at = int64_t{threadIdx.x} * 16; at < kBytes; at += int64_t{kPrepThreads} * 16) {
+    *reinterpret_cast<uint4*>(tiles + S::kTiles.q + at) = *image(rows.q, at);
+    *reinterpret_cast<uint4*>(tiles + (S::kPlain ? S::kTiles.k : S::kTiles.b) + at) =
+        *image(rows.k, at);
   }
 }
 
@@ -836,17 +848,11 @@ __global__ void __launch_bounds__(kPrepThreads, S::kPlanes == 1 ? 2 : 1)
     gate_and_score<S>(p, where, shared, tiles);
     __syncthreads();
   } else {
-    store_scalar_rows<S>(p, shared->rows, tiles);
-    diagonal_scores<S>(p, where, shared);
+    store_scalar_factors<S>(p, where, shared->rows, tiles);
+    diagonal_scores<S>(p, where, shared, tiles);
   }
-  lower_scores<S>(p, where, shared);
+  lower_scores<S>(p, where, shared, tiles);
   __syncthreads();
-  if constexpr (S::kSolved) {
-    store_square<S>(tiles + S::kTiles.qb, [&](int i, int j) { return shared->with_b[0].s[j][i]; });
-  }
-  if constexpr (S::kPlain) {
-    store_square<S>(tiles + S::kTiles.qk, [&](int i, int j) { return shared->with_k[0].s[j][i]; });
-  }
   if constexpr (S::kSolved)
     solve_chunk<S>(p, shared, tiles);
 }

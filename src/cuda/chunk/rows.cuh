@@ -213,6 +213,13 @@ class ChunkRows {
   bool octets_;
 };
 
+/// Whether the scans of a scalar gate read q and k from the call's tensors; from scratch otherwise.
+template <class S>
+__device__ __forceinline__ bool takes_rows(const Params& p, const Where& where) {
+  return !S::kVector && S::kPlanes == 1 && ChunkRows(p.slots.q, where, p.keys).octets() &&
+         ChunkRows(p.slots.k, where, p.keys).octets();
+}
+
 /// The constant log decay of a head (Decay::kHead).
 __device__ __forceinline__ float head_decay(const Params& p, int head) {
   return p.has_head_table ? p.head_table[head - p.first_head] : parameter_at(p.slots.g_gamma, head);

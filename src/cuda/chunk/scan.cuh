@@ -10,6 +10,7 @@
 //         memory is the left factor of the next product as it stands.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "cuda/chunk/copy.cuh"
@@ -39,19 +40,22 @@ __device__ __forceinline__ int key_group() {
   return static_cast<int>(threadIdx.x) / kWarpSize / (kSlab / 16);
 }
 
+/// What prep hands over, in TileLayout's order, and the values of a chunk.
 template <class S>
 struct ScanTiles {
   using Wide = Tile<S::kRows, S::kKeys, S::kPlanes>;
   using Narrow = Tile<S::kRows, S::kRows, S::kPlanes>;
-  Wide q;
-  Wide k[S::kPlain ? 1 : 0];
-  Wide b[S::kSolved ? 1 : 0];
   Wide w[S::kSolved ? 1 : 0];
   Narrow qk[S::kPlain ? 1 : 0];
   Narrow qb[S::kSolved ? 1 : 0];
   Narrow tv[S::kSolved ? 1 : 0];
+  alignas(16) float read[S::kVector ? 0 : S::kRows];
+  alignas(16) float write[S::kVector ? 0 : S::kRows];
+  alignas(16) float gamma[S::kVector ? S::kKeys : 4];
+  Wide q;
+  Wide k[S::kPlain ? 1 : 0];
+  Wide b[S::kSolved ? 1 : 0];
   Tile<S::kRows, kSlab, S::kPlanes> v;  // or dO
-  alignas(16) float gamma[S::kKeys];
 };
 
 template <class S>
@@ -60,6 +64,7 @@ struct ScanShared {
   Tile<kSlab, S::kKeys, S::kPlanes> state[ScanShape<S>::kStates];
   Tile<kSlab, S::kRows, S::kPlanes> solved[S::kSolved ? 1 : 0];
   Tile<S::kRows, kSlab, 1> out[S::kPlanes == 1 ? 1 : 0];
+  CopyBarrier arrived[2];  // of a stage
 };
 
 /// A warp's blocks of 16 rows, dealt so that a triangle's rows weigh the same; block n may lie
@@ -275,31 +280,57 @@ __device__ __forceinline__ void move_to(const Params& p, Scan* scan, int32_t ind
   where.rows = left < S::kRows ? left : S::kRows;
 }
 
-/// Starts the copies of a chunk into a stage; `values` are v or dO.
 template <class S>
-__device__ __forceinline__ void fetch(const Params& p, Scan scan, int32_t index, const Rows& values,
-                                      ScanTiles<S>* to) {
+__device__ __forceinline__ void create_barriers(ScanShared<S>* shared) {
+  if (threadIdx.x == 0) {
+    shared->arrived[0].create();
+    shared->arrived[1].create();
+  }
+  __syncthreads();
+}
+
+/// The tile that k's rows are in: DELTA writes k through the solve.
+template <class S>
+__device__ __forceinline__ auto& written_by_key(ScanTiles<S>& tiles) {
+  if constexpr (S::kPlain)
+    return tiles.k[0];
+  else
+    return tiles.b[0];
+}
+
+/// Starts the copies of a chunk into its stage; `values` are v or dO.
+template <class S>
+__device__ __forceinline__ void fetch(const Params& p, Scan scan, int32_t index, int32_t stage,
+                                      const Rows& values, ScanShared<S>* shared) {
+  static_assert(offsetof(ScanTiles<S>, q) == S::kTiles.q);
+  static_assert(offsetof(ScanTiles<S>, v) == S::kTiles.scan_bytes);
+  constexpr int kThreads = ScanShape<S>::kThreads;
   if (index >= 0 && index < scan.chunks) {
+    ScanTiles<S>* to = &shared->stages[stage];
     move_to<S>(p, &scan, index);
-    const char* from =
-        p.tiles +
-        (static_cast<int64_t>(scan.where.chunk) * p.heads + scan.head_in_launch) * S::kTiles.bytes;
-    copy_tile<ScanShape<S>::kThreads>(&to->q, from + S::kTiles.q);
-    if constexpr (S::kPlain) {
-      copy_tile<ScanShape<S>::kThreads>(&to->k[0], from + S::kTiles.k);
-      copy_tile<ScanShape<S>::kThreads>(&to->qk[0], from + S::kTiles.qk);
+    const bool direct = takes_rows<S>(p, scan.where);
+    if (threadIdx.x == 0) {
+      const char* from =
+          p.tiles + (static_cast<int64_t>(scan.where.chunk) * p.heads + scan.head_in_launch) *
+                        S::kTiles.bytes;
+      shared->arrived[stage].copy(
+          to, from, static_cast<uint32_t>(direct ? S::kTiles.q : S::kTiles.scan_bytes));
     }
-    if constexpr (S::kSolved) {
-      copy_tile<ScanShape<S>::kThreads>(&to->b[0], from + S::kTiles.b);
-      copy_tile<ScanShape<S>::kThreads>(&to->w[0], from + S::kTiles.w);
-      copy_tile<ScanShape<S>::kThreads>(&to->qb[0], from + S::kTiles.qb);
-      copy_tile<ScanShape<S>::kThreads>(&to->tv[0], from + S::kTiles.tv);
+    if (direct) {
+      load_columns<kThreads>(p.slots.q, scan.where, 0, p.keys, &to->q);
+      load_columns<kThreads>(p.slots.k, scan.where, 0, p.keys, &written_by_key(*to));
     }
-    for (int i = static_cast<int>(threadIdx.x); i < S::kKeys / 4; i += ScanShape<S>::kThreads)
-      copy_16(&to->gamma[4 * i], from + S::kTiles.gamma + 16 * i, true);
-    load_columns<ScanShape<S>::kThreads>(values, scan.where, scan.column, p.values, &to->v);
+    load_columns<kThreads>(values, scan.where, scan.column, p.values, &to->v);
   }
   copy_commit();
+}
+
+/// Waits for chunk number `index` of the scan, and for every warp to have left the one before.
+template <class S>
+__device__ __forceinline__ void await_chunk(int32_t index, const ScanShared<S>& shared) {
+  copy_wait_group<0>();
+  shared.arrived[index % 2].wait(index / 2);
+  __syncthreads();
 }
 
 /// s <- gamma s, by keys.
@@ -307,8 +338,10 @@ template <class S>
 __device__ __forceinline__ void decay_state(const ScanTiles<S>& tiles, StateTile<S>& s) {
 #pragma unroll
   for (int n = 0; n < ScanShape<S>::kOwnKeys / 8; ++n) {
-    const float2 g = *reinterpret_cast<const float2*>(
-        &tiles.gamma[key_group() * ScanShape<S>::kOwnKeys + n * 8 + pair_col()]);
+    float2 g = make_float2(tiles.gamma[0], tiles.gamma[0]);
+    if constexpr (S::kVector)
+      g = *reinterpret_cast<const float2*>(
+          &tiles.gamma[key_group() * ScanShape<S>::kOwnKeys + n * 8 + pair_col()]);
     s[n][0] *= g.x, s[n][1] *= g.y, s[n][2] *= g.x, s[n][3] *= g.y;
   }
 }
@@ -346,6 +379,34 @@ __device__ __forceinline__ void add_keys(const Tile<kSlab, S::kKeys, S::kPlanes>
   }
 }
 
+/// With a scalar gate: d's rows times their factors.
+template <class S>
+__device__ __forceinline__ void scale_by_row(const float* factors, RowTile<S>& d) {
+  if constexpr (!S::kVector) {
+    for_own_blocks<S>([&](int n, int block) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float2 f =
+            *reinterpret_cast<const float2*>(&factors[block * kBlock + half * 8 + pair_col()]);
+        d[n][half][0] *= f.x, d[n][half][1] *= f.y, d[n][half][2] *= f.x, d[n][half][3] *= f.y;
+      }
+    });
+  }
+}
+
+/// With a scalar gate: the left factor over rows k to k + 15, times the rows' factors.
+template <class S>
+__device__ __forceinline__ Left<S::kPlanes> scaled(Left<S::kPlanes> a, const float* factors,
+                                                   int k) {
+  if constexpr (!S::kVector) {
+    const auto pair = [&](int i) {
+      return *reinterpret_cast<const float2*>(&factors[k + i + pair_col()]);
+    };
+    scale_columns({pair(0), pair(8)}, &a);
+  }
+  return a;
+}
+
 /// One chunk forward: o, and the state behind the chunk; what the solve gives stays in
 /// shared->solved. `state` holds the state before the chunk.
 template <class S>
@@ -361,14 +422,16 @@ __device__ __forceinline__ void advance(const ScanTiles<S>& tiles,
       add_square<true, S>(left<true>(tiles.v, own_column(), j), j, tiles.tv[0], y);
     share_rows<S>(y, &shared->solved[0]);
   }
-  if (wants_o)
+  if (wants_o) {
     add_keys<S>(state, tiles.q, o);
+    scale_by_row<S>(tiles.read, o);
+  }
   decay_state<S>(tiles, s);
   if constexpr (S::kPlain) {
 #pragma unroll
     for (int j = 0; j < S::kRows; j += 16) {
       const Left<S::kPlanes> v = left<true>(tiles.v, own_column(), j);
-      add_wide<S>(v, j, tiles.k[0], s);
+      add_wide<S>(scaled<S>(v, tiles.write, j), j, tiles.k[0], s);
       if (wants_o)
         add_square<true, S>(v, j, tiles.qk[0], o);
     }
@@ -378,7 +441,7 @@ __device__ __forceinline__ void advance(const ScanTiles<S>& tiles,
 #pragma unroll
     for (int j = 0; j < S::kRows; j += 16) {
       const Left<S::kPlanes> y = left<false>(shared->solved[0], own_column(), j);
-      add_wide<S>(y, j, tiles.b[0], s);
+      add_wide<S>(scaled<S>(y, tiles.write, j), j, tiles.b[0], s);
       if (wants_o)
         add_square<true, S>(y, j, tiles.qb[0], o);
     }
@@ -394,18 +457,21 @@ __device__ __forceinline__ void retreat(const ScanTiles<S>& tiles,
   if constexpr (S::kSolved) {
     RowTile<S> dy = {};
     add_keys<S>(state, tiles.b[0], dy);
+    scale_by_row<S>(tiles.write, dy);
 #pragma unroll
     for (int i = 0; i < S::kRows; i += 16)
       add_square<false, S>(left<true>(tiles.v, own_column(), i), i, tiles.qb[0], dy);
     share_rows<S>(dy, &shared->solved[0]);
   }
-  if constexpr (S::kPlain)
+  if constexpr (S::kPlain) {
     add_keys<S>(state, tiles.k[0], dv);
+    scale_by_row<S>(tiles.write, dv);
+  }
   decay_state<S>(tiles, ds);
 #pragma unroll
   for (int i = 0; i < S::kRows; i += 16) {
     const Left<S::kPlanes> d_o = left<true>(tiles.v, own_column(), i);
-    add_wide<S>(d_o, i, tiles.q, ds);
+    add_wide<S>(scaled<S>(d_o, tiles.read, i), i, tiles.q, ds);
     if constexpr (S::kPlain)
       add_square<false, S>(d_o, i, tiles.qk[0], dv);
   }
@@ -455,7 +521,8 @@ __global__ void __launch_bounds__(ScanShape<S>::kThreads, 1)
       store_zero_rows<S>(p, scan);
     return;
   }
-  fetch<S>(p, scan, 0, p.slots.v, &shared->stages[0]);
+  create_barriers(shared);
+  fetch<S>(p, scan, 0, 0, p.slots.v, shared);
   const State& initial = p.slots.initial;
   const bool reads = initial.data != nullptr && sequence.reads_state;
   StateTile<S> s;
@@ -470,9 +537,8 @@ __global__ void __launch_bounds__(ScanShape<S>::kThreads, 1)
     const ScanTiles<S>& tiles = shared->stages[index % 2];
     auto& state = shared->state[index % ScanShape<S>::kStates];
     share_state<S>(s, &state);
-    copy_wait_group<0>();
-    __syncthreads();
-    fetch<S>(p, scan, index + 1, p.slots.v, &shared->stages[(index + 1) % 2]);
+    await_chunk(index, *shared);
+    fetch<S>(p, scan, index + 1, (index + 1) % 2, p.slots.v, shared);
     move_to<S>(p, &scan, index);
     if (p.record) {
       record<S>(state, record_at<S>(p, scan, layout) + layout.s0 + scan.column * S::kKeys * 2,
@@ -508,7 +574,8 @@ __global__ void __launch_bounds__(ScanShape<S>::kThreads, 1)
   if (sequence.state_row < 0)
     return;
   const int32_t last = scan.chunks - 1;
-  fetch<S>(p, scan, last, p.grads.d_o, &shared->stages[0]);
+  create_barriers(shared);
+  fetch<S>(p, scan, last, 0, p.grads.d_o, shared);
   const State& final = p.grads.final;
   StateTile<S> ds;
   load_state<S>(final,
@@ -522,9 +589,8 @@ __global__ void __launch_bounds__(ScanShape<S>::kThreads, 1)
     const ScanTiles<S>& tiles = shared->stages[index % 2];
     auto& state = shared->state[index % ScanShape<S>::kStates];
     share_state<S>(ds, &state);
-    copy_wait_group<0>();
-    __syncthreads();
-    fetch<S>(p, scan, last - index - 1, p.grads.d_o, &shared->stages[(index + 1) % 2]);
+    await_chunk(index, *shared);
+    fetch<S>(p, scan, last - index - 1, (index + 1) % 2, p.grads.d_o, shared);
     move_to<S>(p, &scan, last - index);
     char* out = record_at<S>(p, scan, layout);
     record<S>(state, out + layout.ds1 + scan.column * S::kKeys * 2, columns * S::kKeys * 2);

@@ -22,40 +22,49 @@ constexpr int chunk_rows(Update update, int keys, bool split) {
   return split || dplr ? 32 : 64;
 }
 
-/// Bytes from the start of a block that prep hands over, [rows, K] and [rows, rows] row-major,
-/// planes one after the other (math.md 3.3 to 3.5; a is -beta e for DELTA):
+/// Bytes from the start of a block that prep hands over, [rows, K] and [rows, rows] row-major, each
+/// row kRowPadding longer, planes one after the other (math.md 3.3 to 3.5; a is -beta e for DELTA):
+///   w      T A e^G                 qk, qb  scale * tri PAIR(Q, .)
+///   tv     T diag(beta), for DPLR T stri PAIR(A, K)      gamma  e^Gamma [K], fp32
 ///   q      scale * Q e^G           k  K e^(Gamma - G)    b  B e^(Gamma - G)
-///   qk, qb scale * tri PAIR(Q, .)  w  T A e^G            gamma  e^Gamma [K], fp32
-///   t      T                       tv T diag(beta), for DPLR T stri PAIR(A, K)
-/// DELTA has b = k: what it writes goes through b and qb.
+///   t      T
+/// A scalar gate leaves q, k and b as they came: `read` and `write` are what their rows are still
+/// to be multiplied by, fp32, and gamma is one number.
+/// DELTA has b = k: what it writes goes through b and qb. What the scans read comes first, laid out
+/// as in their shared memory: one copy takes it there. Of squares the lower blocks are written.
 struct TileLayout {
-  int64_t q = 0, k = 0, b = 0, w = 0, qk = 0, qb = 0, t = 0, tv = 0, gamma = 0, bytes = 0;
+  int64_t w = 0, qk = 0, qb = 0, tv = 0, read = 0, write = 0, gamma = 0;
+  int64_t q = 0, k = 0, b = 0, scan_bytes = 0;
+  int64_t t = 0, bytes = 0;
 };
 
-constexpr TileLayout tile_layout(Update update, int keys, bool split) {
+inline constexpr int kRowPadding = 8;  // elements, against bank conflicts
+
+constexpr TileLayout tile_layout(Update update, bool vector_gate, int keys, bool split) {
   const int64_t rows = chunk_rows(update, keys, split);
-  const int64_t wide = rows * keys * 2 * (split ? 2 : 1);
-  const int64_t square = rows * rows * 2 * (split ? 2 : 1);
+  const int64_t wide = rows * (keys + kRowPadding) * 2 * (split ? 2 : 1);
+  const int64_t square = rows * (rows + kRowPadding) * 2 * (split ? 2 : 1);
+  const bool plain = update != Update::kDelta;
+  const bool solved = update != Update::kAdd;
   TileLayout at;
   int64_t next = 0;
-  const auto take = [&](int64_t bytes) {
+  const auto take = [&](bool given, int64_t bytes) {
     const int64_t here = next;
-    next += bytes;
+    next += given ? bytes : 0;
     return here;
   };
-  at.q = take(wide);
-  if (update != Update::kDelta) {
-    at.k = take(wide);
-    at.qk = take(square);
-  }
-  if (update != Update::kAdd) {
-    at.b = take(wide);
-    at.w = take(wide);
-    at.qb = take(square);
-    at.tv = take(square);
-    at.t = take(square);
-  }
-  at.gamma = take(int64_t{4} * keys);
+  at.w = take(solved, wide);
+  at.qk = take(plain, square);
+  at.qb = take(solved, square);
+  at.tv = take(solved, square);
+  at.read = take(!vector_gate, int64_t{4} * rows);
+  at.write = take(!vector_gate, int64_t{4} * rows);
+  at.gamma = take(true, int64_t{4} * (vector_gate ? keys : 4));
+  at.q = take(true, wide);
+  at.k = take(plain, wide);
+  at.b = take(solved, wide);
+  at.scan_bytes = next;
+  at.t = take(solved, square);
   at.bytes = next;
   return at;
 }
@@ -88,7 +97,7 @@ struct Shape {
       kUpdate != Update::kAdd;  // a triangular solve gives what is written
   static constexpr bool kPlain = kUpdate != Update::kDelta;  // v is written as it is
   static constexpr bool kDplr = kUpdate == Update::kDplr;
-  static constexpr TileLayout kTiles = tile_layout(kUpdate, kKeys, kPlanes == 2);
+  static constexpr TileLayout kTiles = tile_layout(kUpdate, kVector, kKeys, kPlanes == 2);
 };
 
 }  // namespace fla::cuda::chunk

@@ -22,8 +22,9 @@ __device__ __forceinline__ void pack(float x, float y, uint32_t (&out)[kPlanes])
 }
 
 /// [planes][kRows][kCols] with rows padded so that eight rows of 16 bytes hit all banks.
-template <int kRows, int kCols, int kPlanes>
+template <int kRows, int kCols, int kPlanesOf>
 struct Tile {
+  static constexpr int kPlanes = kPlanesOf;
   static constexpr int kStride = kCols + 8;
   static constexpr int kPlaneSize = kRows * kStride;
 
@@ -179,6 +180,26 @@ __device__ __forceinline__ Right<kPlanes> right(const Tile<kRows, kCols, kPlanes
     }
   }
   return out;
+}
+
+/// Multiplies column c of a left factor by d[c / 8] of the lane's columns.
+template <int kPlanes>
+__device__ __forceinline__ void scale_columns(const float2 (&d)[2], Left<kPlanes>* left) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    float2 sum = make_float2(0.0F, 0.0F);
+#pragma unroll
+    for (int plane = 0; plane < kPlanes; ++plane) {
+      const float2 part =
+          __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&left->r[plane][i]));
+      sum.x += part.x, sum.y += part.y;
+    }
+    uint32_t parts[kPlanes];
+    pack<kPlanes>(sum.x * d[i / 2].x, sum.y * d[i / 2].y, parts);
+#pragma unroll
+    for (int plane = 0; plane < kPlanes; ++plane)
+      left->r[plane][i] = parts[plane];
+  }
 }
 
 __device__ __forceinline__ void mma_16x8(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Scans of DPLR, up to 256 keys. The gate is in their tiles, whatever its kind.
+// Scans of DPLR with a gate per channel, up to 256 keys.
 #include "cuda/chunk/inst/entries.h"
 #include "cuda/chunk/scan.cuh"
 
 namespace fla::cuda::chunk {
 
-Kernel scan_dplr_k256(bool split) {
+Kernel scan_dplr_vector_k256(bool split) {
   return split ? scan_kernel<Shape<Update::kDplr, true, 256, 2>>()
                : scan_kernel<Shape<Update::kDplr, true, 256, 1>>();
 }
 
-Kernel reverse_dplr_k256(bool split) {
+Kernel reverse_dplr_vector_k256(bool split) {
   return split ? reverse_kernel<Shape<Update::kDplr, true, 256, 2>>()
                : reverse_kernel<Shape<Update::kDplr, true, 256, 1>>();
 }

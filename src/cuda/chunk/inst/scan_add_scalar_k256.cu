@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// Scans of ADD with a gate per row, up to 256 keys.
+#include "cuda/chunk/inst/entries.h"
+#include "cuda/chunk/scan.cuh"
+
+namespace fla::cuda::chunk {
+
+Kernel scan_add_scalar_k256(bool split) {
+  return split ? scan_kernel<Shape<Update::kAdd, false, 256, 2>>()
+               : scan_kernel<Shape<Update::kAdd, false, 256, 1>>();
+}
+
+Kernel reverse_add_scalar_k256(bool split) {
+  return split ? reverse_kernel<Shape<Update::kAdd, false, 256, 2>>()
+               : reverse_kernel<Shape<Update::kAdd, false, 256, 1>>();
+}
+
+}  // namespace fla::cuda::chunk
