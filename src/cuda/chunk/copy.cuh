@@ -124,4 +124,46 @@ __device__ __forceinline__ void load_columns(const Rows& rows, const Where& wher
   }
 }
 
+/// A thread's share of the rows of a sequence in one tensor, kRows at a time. What does not change
+/// from chunk to chunk is worked out once.
+template <int kThreads, int kRows, int kCols>
+class RowFeed {
+ public:
+  /// `where` is the sequence's first chunk.
+  __device__ RowFeed(const Rows& rows, const Where& where, int column, int values)
+      : column_(column), values_(values) {
+    const ChunkRows from(rows, where, values);
+    octets_ = from.octets();
+    if (octets_)
+      at_ = from.row(Share::first_row()).at + (column + Share::col()) * 2;
+  }
+
+  __device__ bool octets() const { return octets_; }
+
+  /// Starts to copy chunk `index`, which is `where`.
+  template <int kPlanes>
+  __device__ void copy(const Rows& rows, const Where& where, int32_t index,
+                       Tile<kRows, kCols, kPlanes>* to) const {
+    if (kPlanes == 2 || !octets_) {
+      load_columns<kThreads>(rows, where, column_, values_, to);
+      return;
+    }
+    const char* from = at_ + int64_t{index} * kRows * rows.token;
+    const int count = column_ + Share::col() < values_ ? where.rows - Share::first_row() : 0;
+#pragma unroll
+    for (int row = 0; row < kRows; row += Share::kStep) {
+      if (kRows % Share::kStep == 0 || Share::first_row() + row < kRows)
+        copy_16(to->at(0, Share::first_row() + row, Share::col()),
+                row < count ? from + row * rows.token : at_, row < count);
+    }
+  }
+
+ private:
+  using Share = OctetShare<kThreads, kCols>;
+  const char* at_ = nullptr;
+  int column_;
+  int values_;
+  bool octets_;
+};
+
 }  // namespace fla::cuda::chunk

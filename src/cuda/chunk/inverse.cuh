@@ -20,11 +20,11 @@ struct Tf32Pair {
   uint32_t low = 0;
 };
 
+/// The multiply unit ignores the bits of `low` that tf32 has no room for.
 __device__ __forceinline__ Tf32Pair split_tf32(float x) {
   Tf32Pair pair;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(pair.high) : "f"(x));
-  const float rest = x - __uint_as_float(pair.high);
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(pair.low) : "f"(rest));
+  pair.high = __float_as_uint(x) & 0xffffe000U;
+  pair.low = __float_as_uint(x - __uint_as_float(pair.high));
   return pair;
 }
 
@@ -90,10 +90,12 @@ __device__ __forceinline__ void invert_block(const Matrix& m, int first, Matrix*
     return;
   float x[kBlock];
 #pragma unroll
-  for (int i = 0; i < kBlock; ++i) {
+  for (int i = 0; i < kBlock; ++i)
     x[i] = i == column ? 1.0F : 0.0F;
 #pragma unroll
-    for (int j = 0; j < i; ++j)
+  for (int j = 0; j < kBlock; ++j) {
+#pragma unroll
+    for (int i = j + 1; i < kBlock; ++i)
       x[i] = fmaf(-m.s[first + i][first + j], x[j], x[i]);
   }
 #pragma unroll
@@ -131,22 +133,21 @@ __device__ __forceinline__ void merge_blocks(const Square<kRows>& m, Square<kRow
     store_block(t, first + kHalf + row, first + col, d, -1.0F);
   }
   __syncthreads();
-  for (int task = warp; task < kTasks; task += kWarps) {
-    place(task, &first, &row, &col);
-    store_block(t, first + row, first + kHalf + col, d, 0.0F);
+  // The next merge reads the whole of what this one made.
+  if constexpr (2 * kHalf < kRows) {
+    for (int task = warp; task < kTasks; task += kWarps) {
+      place(task, &first, &row, &col);
+      store_block(t, first + row, first + kHalf + col, d, 0.0F);
+    }
+    __syncthreads();
   }
-  __syncthreads();
 }
 
-/// Fills `t`. All threads of a block of kWarps warps call it; `m` is complete (below its diagonal,
-/// nothing else is read) and `t` free on entry.
+/// Fills the lower blocks of `t`. All threads of a block of kWarps warps call it; `m` is complete
+/// (below its diagonal, nothing else is read) and `t` free on entry.
 template <int kRows, int kWarps>
 __device__ __forceinline__ void invert(const Square<kRows>& m, Square<kRows>* t) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  for (int i = static_cast<int>(threadIdx.x); i < kRows * kRows; i += kWarps * 32) {
-    if (i / kRows / kBlock != i % kRows / kBlock)
-      t->s[i / kRows][i % kRows] = 0.0F;
-  }
   for (int block = warp; block < kRows / kBlock; block += kWarps)
     invert_block(m, block * kBlock, t);
   __syncthreads();

@@ -820,7 +820,7 @@ __device__ __forceinline__ void store_scalar_factors(const Params& p, const Wher
 }
 
 template <class S>
-__global__ void __launch_bounds__(kPrepThreads, S::kPlanes == 1 ? 2 : 1)
+__global__ void __launch_bounds__(kPrepThreads, S::kPlanes == 2 ? 1 : (S::kVector ? 2 : 3))
     fla_chunk_prep(const __grid_constant__ Params p) {
   extern __shared__ __align__(16) char memory[];
   auto* shared = reinterpret_cast<PrepShared<S>*>(memory);

@@ -105,49 +105,76 @@ using StateTile = float[ScanShape<S>::kOwnKeys / 8][4];
 template <class S>
 using RowTile = float[ScanShape<S>::kOwnBlocks][2][4];
 
-/// A warp's rows and columns to the chunk's rows of a tensor. bf16 goes through the warp's own part
-/// of shared memory.
+/// A warp's rows and columns, chunk after chunk, to the rows of a tensor. bf16 goes through the
+/// warp's own part of shared memory, and 16 bytes at a time.
 template <class S>
-__device__ __forceinline__ void store_rows(const Rows& rows, const Where& where, int column,
-                                           int values, const RowTile<S>& d, ScanShared<S>* shared) {
-  const ChunkRows to(rows, where, values);
-  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const int own = own_column();
-  if constexpr (S::kPlanes == 1) {
-    if (to.octets()) {
-      auto& staging = shared->out[0];
-      for_own_blocks<S>([&](int n, int block) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e)
-            *staging.at(0, block * kBlock + half * 8 + pair_col() + e % 2, own + pair_row(e / 2)) =
-                __float2bfloat16_rn(d[n][half][e]);
-        }
-      });
-      __syncwarp();
-      const int col = own + lane % 2 * 8;
-      for_own_blocks<S>([&](int, int block) {
-        const int i = block * kBlock + lane / 2;
-        const RowAddress row = to.row(i);
-        if (row.valid && column + col < values)
-          *reinterpret_cast<uint4*>(row.at + (column + col) * 2) =
-              *reinterpret_cast<const uint4*>(staging.at(0, i, col));
-      });
-      __syncwarp();
-      return;
-    }
+class RowDrain {
+ public:
+  /// `where` is the sequence's first chunk.
+  __device__ RowDrain(const Rows& rows, const Where& where, int column, int values)
+      : column_(column), values_(values) {
+    const ChunkRows to(rows, where, values);
+    if (S::kPlanes == 1 && rows.data != nullptr && to.octets())
+      at_ = to.row(lane() / 2).at + (column + octet()) * 2;
   }
-  for_own_blocks<S>([&](int n, int block) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        to.set(block * kBlock + half * 8 + pair_col() + e % 2, column + own + pair_row(e / 2),
-               d[n][half][e]);
+
+  /// Stores chunk `index`, which is `where`.
+  __device__ void store(const Rows& rows, const Where& where, int32_t index, const RowTile<S>& d,
+                        ScanShared<S>* shared) const {
+    if constexpr (S::kPlanes == 1) {
+      if (at_ != nullptr) {
+        store_octets(rows, where, index, d, &shared->out[0]);
+        return;
+      }
     }
-  });
-}
+    const ChunkRows to(rows, where, values_);
+    for_own_blocks<S>([&](int n, int block) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          to.set(block * kBlock + half * 8 + pair_col() + e % 2,
+                 column_ + own_column() + pair_row(e / 2), d[n][half][e]);
+      }
+    });
+  }
+
+ private:
+  static __device__ int lane() {
+    return static_cast<int>(threadIdx.x) % kWarpSize;
+  }
+  static __device__ int octet() {
+    return own_column() + lane() % 2 * 8;
+  }
+
+  __device__ void store_octets(const Rows& rows, const Where& where, int32_t index,
+                               const RowTile<S>& d, Tile<S::kRows, kSlab, 1>* staging) const {
+    for_own_blocks<S>([&](int n, int block) {
+      uint32_t parts[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        uint32_t part[1];
+        pack<1>(d[n][i / 2][i % 2 * 2], d[n][i / 2][i % 2 * 2 + 1], part);
+        parts[i] = part[0];
+      }
+      store_matrices_transposed(staging->at(0, block * kBlock + lane() / 16 * 8 + lane() % 8,
+                                            own_column() + lane() / 8 % 2 * 8),
+                                parts);
+    });
+    __syncwarp();
+    for_own_blocks<S>([&](int, int block) {
+      const int i = block * kBlock + lane() / 2;
+      if (i < where.rows && column_ + octet() < values_)
+        *reinterpret_cast<uint4*>(at_ + (int64_t{index} * S::kRows + block * kBlock) * rows.token) =
+            *reinterpret_cast<const uint4*>(staging->at(0, i, octet()));
+    });
+    __syncwarp();
+  }
+
+  char* at_ = nullptr;  // null: element by element
+  int column_;
+  int values_;
+};
 
 /// Element e of a lane's accumulators n: whether it lies in the matrix, and where.
 struct StateElement {
@@ -298,29 +325,45 @@ __device__ __forceinline__ auto& written_by_key(ScanTiles<S>& tiles) {
     return tiles.b[0];
 }
 
+/// What a scan reads from the call's tensors: v or dO, and with a scalar gate q and k.
+template <class S>
+struct Feeds {
+  template <int kCols>
+  using Feed = RowFeed<ScanShape<S>::kThreads, S::kRows, kCols>;
+  Feed<S::kKeys> q;
+  Feed<S::kKeys> k;
+  Feed<kSlab> values;
+  bool direct;  // see takes_rows
+
+  __device__ Feeds(const Params& p, const Scan& scan, const Rows& value_rows)
+      : q(p.slots.q, scan.where, 0, p.keys),
+        k(p.slots.k, scan.where, 0, p.keys),
+        values(value_rows, scan.where, scan.column, p.values),
+        direct(takes_rows<S>(p, scan.where)) {}
+};
+
 /// Starts the copies of a chunk into its stage; `values` are v or dO.
 template <class S>
-__device__ __forceinline__ void fetch(const Params& p, Scan scan, int32_t index, int32_t stage,
-                                      const Rows& values, ScanShared<S>* shared) {
+__device__ __forceinline__ void fetch(const Params& p, const Feeds<S>& feeds, Scan scan,
+                                      int32_t index, int32_t stage, const Rows& values,
+                                      ScanShared<S>* shared) {
   static_assert(offsetof(ScanTiles<S>, q) == S::kTiles.q);
   static_assert(offsetof(ScanTiles<S>, v) == S::kTiles.scan_bytes);
-  constexpr int kThreads = ScanShape<S>::kThreads;
   if (index >= 0 && index < scan.chunks) {
     ScanTiles<S>* to = &shared->stages[stage];
     move_to<S>(p, &scan, index);
-    const bool direct = takes_rows<S>(p, scan.where);
     if (threadIdx.x == 0) {
       const char* from =
           p.tiles + (static_cast<int64_t>(scan.where.chunk) * p.heads + scan.head_in_launch) *
                         S::kTiles.bytes;
       shared->arrived[stage].copy(
-          to, from, static_cast<uint32_t>(direct ? S::kTiles.q : S::kTiles.scan_bytes));
+          to, from, static_cast<uint32_t>(feeds.direct ? S::kTiles.q : S::kTiles.scan_bytes));
     }
-    if (direct) {
-      load_columns<kThreads>(p.slots.q, scan.where, 0, p.keys, &to->q);
-      load_columns<kThreads>(p.slots.k, scan.where, 0, p.keys, &written_by_key(*to));
+    if (feeds.direct) {
+      feeds.q.copy(p.slots.q, scan.where, index, &to->q);
+      feeds.k.copy(p.slots.k, scan.where, index, &written_by_key(*to));
     }
-    load_columns<kThreads>(values, scan.where, scan.column, p.values, &to->v);
+    feeds.values.copy(values, scan.where, index, &to->v);
   }
   copy_commit();
 }
@@ -522,7 +565,10 @@ __global__ void __launch_bounds__(ScanShape<S>::kThreads, 1)
     return;
   }
   create_barriers(shared);
-  fetch<S>(p, scan, 0, 0, p.slots.v, shared);
+  move_to<S>(p, &scan, 0);
+  const Feeds<S> feeds(p, scan, p.slots.v);
+  const RowDrain<S> drain(p.slots.o, scan.where, scan.column, p.values);
+  fetch<S>(p, feeds, scan, 0, 0, p.slots.v, shared);
   const State& initial = p.slots.initial;
   const bool reads = initial.data != nullptr && sequence.reads_state;
   StateTile<S> s;
@@ -538,7 +584,7 @@ __global__ void __launch_bounds__(ScanShape<S>::kThreads, 1)
     auto& state = shared->state[index % ScanShape<S>::kStates];
     share_state<S>(s, &state);
     await_chunk(index, *shared);
-    fetch<S>(p, scan, index + 1, (index + 1) % 2, p.slots.v, shared);
+    fetch<S>(p, feeds, scan, index + 1, (index + 1) % 2, p.slots.v, shared);
     move_to<S>(p, &scan, index);
     if (p.record) {
       record<S>(state, record_at<S>(p, scan, layout) + layout.s0 + scan.column * S::kKeys * 2,
@@ -554,7 +600,7 @@ __global__ void __launch_bounds__(ScanShape<S>::kThreads, 1)
       }
     }
     if (wants_o)
-      store_rows<S>(p.slots.o, scan.where, scan.column, p.values, o, shared);
+      drain.store(p.slots.o, scan.where, index, o, shared);
   }
   const State& final = p.slots.final;
   if (final.data != nullptr) {
@@ -575,7 +621,10 @@ __global__ void __launch_bounds__(ScanShape<S>::kThreads, 1)
     return;
   const int32_t last = scan.chunks - 1;
   create_barriers(shared);
-  fetch<S>(p, scan, last, 0, p.grads.d_o, shared);
+  move_to<S>(p, &scan, 0);
+  const Feeds<S> feeds(p, scan, p.grads.d_o);
+  const RowDrain<S> drain(p.grads.v, scan.where, scan.column, p.values);
+  fetch<S>(p, feeds, scan, last, 0, p.grads.d_o, shared);
   const State& final = p.grads.final;
   StateTile<S> ds;
   load_state<S>(final,
@@ -590,7 +639,7 @@ __global__ void __launch_bounds__(ScanShape<S>::kThreads, 1)
     auto& state = shared->state[index % ScanShape<S>::kStates];
     share_state<S>(ds, &state);
     await_chunk(index, *shared);
-    fetch<S>(p, scan, last - index - 1, (index + 1) % 2, p.grads.d_o, shared);
+    fetch<S>(p, feeds, scan, last - index - 1, (index + 1) % 2, p.grads.d_o, shared);
     move_to<S>(p, &scan, last - index);
     char* out = record_at<S>(p, scan, layout);
     record<S>(state, out + layout.ds1 + scan.column * S::kKeys * 2, columns * S::kKeys * 2);
@@ -601,7 +650,7 @@ __global__ void __launch_bounds__(ScanShape<S>::kThreads, 1)
                 columns * S::kRows * 2);
     }
     if (p.grads.v.data != nullptr)
-      store_rows<S>(p.grads.v, scan.where, scan.column, p.values, dv, shared);
+      drain.store(p.grads.v, scan.where, last - index, dv, shared);
   }
   const State& initial = p.grads.initial;
   if (initial.data == nullptr)

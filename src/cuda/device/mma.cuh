@@ -147,6 +147,17 @@ __device__ __forceinline__ void load_matrices_transposed(uint32_t (&r)[4],
                : "r"(address));
 }
 
+/// Four 8 x 8 matrices held as accumulators are, each to its transpose; lane l gives the address of
+/// row l % 8 of matrix l / 8 as it is stored.
+__device__ __forceinline__ void store_matrices_transposed(__nv_bfloat16* row,
+                                                          const uint32_t (&r)[4]) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(row));
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(address),
+      "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+      : "memory");
+}
+
 /// The block whose first element is (m, k) of X, stored at [m][k] (kTransposed: at [k][m]).
 template <bool kTransposed, int kRows, int kCols, int kPlanes>
 __device__ __forceinline__ Left<kPlanes> left(const Tile<kRows, kCols, kPlanes>& x, int m, int k) {
@@ -187,13 +198,12 @@ template <int kPlanes>
 __device__ __forceinline__ void scale_columns(const float2 (&d)[2], Left<kPlanes>* left) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    float2 sum = make_float2(0.0F, 0.0F);
-#pragma unroll
-    for (int plane = 0; plane < kPlanes; ++plane) {
-      const float2 part =
-          __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&left->r[plane][i]));
-      sum.x += part.x, sum.y += part.y;
-    }
+    const auto part = [&](int plane) {
+      return __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&left->r[plane][i]));
+    };
+    float2 sum = part(0);
+    if constexpr (kPlanes == 2)
+      sum.x += part(1).x, sum.y += part(1).y;
     uint32_t parts[kPlanes];
     pack<kPlanes>(sum.x * d[i / 2].x, sum.y * d[i / 2].y, parts);
 #pragma unroll
