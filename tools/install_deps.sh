@@ -8,7 +8,7 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build ccache
   libhwy-dev libopenblas-openmp-dev libcli11-dev nlohmann-json3-dev libfmt-dev
-  libgtest-dev libgmock-dev python3 python3-jsonschema
+  libgtest-dev libgmock-dev python3 python3-jsonschema gnuplot-nox libssl-dev libtomlplusplus-dev libsqlite3-dev git
 )
 if [[ "${1:-}" == --lint ]]; then
   packages+=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev libomp-14-dev)

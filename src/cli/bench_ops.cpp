@@ -4,20 +4,21 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <fstream>
 #include <iterator>
 #include <utility>
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "cli/build_info.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/hardware.h"
+#include "cli/history_file.h"
+#include "cli/progress.h"
 #include "ops/targets.h"
 #include "perf/gpu_peak.h"
+#include "perf/history/against.h"
 #include "perf/machine.h"
 #include "perf/peak.h"
 #include "perf/write_file.h"
@@ -25,59 +26,17 @@
 namespace fla::cli {
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;
-
-/// The first signal ends the run in order; a second one has its default effect.
-void catch_interrupts() {
-  struct sigaction action {};
-  action.sa_handler = [](int) { interrupted = 1; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
-
 struct Outputs {
   std::string json;
   std::string markdown;
   std::string csv;
   std::string lib_dir;
+  std::string against;  // "last" or a run of the history
+  std::string name;     // of this run in the history
+  bool no_history = false;
   bool quiet = false;
 
   bool any_on_stdout() const { return json == "-" || markdown == "-" || csv == "-"; }
-};
-
-/// Says on stderr which row is measured: a line that is rewritten on a terminal, otherwise one line
-/// a row.
-class Progress {
- public:
-  explicit Progress(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
-  ~Progress() { clear(); }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-
-  void say(std::string_view text) {
-    if (quiet_) {
-      return;
-    }
-    if (terminal_) {
-      fmt::print(stderr, "\r\033[K{}", text.substr(0, 100));
-      std::fflush(stderr);
-      shown_ = true;
-    } else {
-      fmt::print(stderr, "{}\n", text);
-    }
-  }
-  void clear() {
-    if (shown_) {
-      std::fputs("\r\033[K", stderr);
-      shown_ = false;
-    }
-  }
-
- private:
-  bool quiet_;
-  bool terminal_;
-  bool shown_ = false;
 };
 
 /// An option that takes several values, by repetition, comma or space.
@@ -124,6 +83,13 @@ void declare(CLI::App* app, perf::BenchOpsOptions* options, Outputs* outputs) {
   app->add_option("--lib-dir", outputs->lib_dir, "Folder that may hold libcublasLt");
   app->add_flag("--profile", options->profile,
                 "On the GPU: run each row once between the profiler's marks, time nothing");
+  app->add_option(
+      "--against", outputs->against,
+      "Compare with the history: last, or a run's name or id; exit 1 when a row is more "
+      "than 10 % slower");
+  app->add_option("--name", outputs->name, "Name of this run in the history");
+  app->add_flag("--no-history", outputs->no_history, "Leave this run out of the history")
+      ->excludes("--name");
   app->add_option("--json", outputs->json,
                   "Results as fla.results/1 to a file, or to stdout with -");
   app->add_option("--md", outputs->markdown, "The table as Markdown, likewise");
@@ -156,7 +122,7 @@ Status check_outputs(const Outputs& outputs) {
 perf::Results start_results(const perf::BenchOpsOptions& options, const Arguments& arguments) {
   perf::Results results;
   results.kind = options.quick ? "quick" : "bench";
-  results.created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  results.created = utc_text(std::time(nullptr));
   results.version = kVersion;
   results.commit = kCommit;
   results.dirty = kDirty;
@@ -164,6 +130,7 @@ perf::Results start_results(const perf::BenchOpsOptions& options, const Argument
   results.argv.insert(results.argv.end(), arguments.begin(), arguments.end());
   results.seed = options.seed;
   results.machine = perf::read_machine();
+  results.boot_id = perf::read_boot_id();
   results.threads = options.threads > 0 ? options.threads : results.machine.threads;
   const std::vector<std::string> targets = ops::cpu_targets();
   results.simd_target = !options.cpu_target.empty() ? options.cpu_target
@@ -188,6 +155,7 @@ Status measure_ceilings(const std::vector<perf::Cell>& cells, const std::string&
   Result<perf::Gpu> gpu = perf::measure_gpu(lib_dir);
   if (gpu.ok()) {
     results->gpu = std::move(gpu.value());
+    results->card = this_hardware(lib_dir);
   }
   return gpu.status();
 }
@@ -218,6 +186,42 @@ bool save(const perf::Results& results, const Outputs& outputs) {
   return saved;
 }
 
+/// Prints then and now as --against asks; the exit status that follows from it.
+int against_history(const perf::Results& results, const Outputs& outputs) {
+  if (outputs.against.empty()) {
+    return kDone;
+  }
+  const Result<perf::History> history = open_history();
+  if (!history.ok()) {
+    return fail(kUnreadable, history.status().message());
+  }
+  Result<std::vector<perf::ThenAndNow>> rows = std::vector<perf::ThenAndNow>();
+  if (outputs.against == "last") {
+    rows = perf::against_last(history.value(), results);
+  } else {
+    const Result<std::string> document = history.value().document(outputs.against);
+    if (!document.ok()) {
+      return fail(kUsage, document.status().message());
+    }
+    const Result<perf::Results> then = perf::read_results(document.value());
+    rows = then.ok() ? perf::against_run(then.value(), results)
+                     : Result<std::vector<perf::ThenAndNow>>(then.status());
+  }
+  if (!rows.ok()) {
+    const bool elsewhere = rows.status().code() == Code::kUnsupported;
+    return fail(elsewhere ? kNotComparable : kUnreadable, rows.status().message());
+  }
+  if (!print('\n' + perf::to_text(rows.value()), outputs.any_on_stdout())) {
+    return fail(kWorkload, "cannot write to stdout");
+  }
+  return perf::any_slower(rows.value()) ? kNegative : kDone;
+}
+
+bool is_worth_keeping(const perf::Results& results) {
+  return std::any_of(results.rows.begin(), results.rows.end(),
+                     [](const perf::ResultRow& row) { return row.status == perf::RowStatus::kOk; });
+}
+
 int exit_status(const perf::Results& results, const perf::BenchOpsOptions& options, bool saved) {
   const auto any = [&](auto test) {
     return std::any_of(results.rows.begin(), results.rows.end(), test);
@@ -236,7 +240,7 @@ int exit_status(const perf::Results& results, const perf::BenchOpsOptions& optio
   if (!saved || any(has_status(perf::RowStatus::kFailed))) {
     return kWorkload;
   }
-  if (interrupted != 0) {
+  if (interrupted()) {
     return kInterrupted;
   }
   return options.profile || any(has_status(perf::RowStatus::kOk)) ? kDone : kNothing;
@@ -280,14 +284,24 @@ int bench_ops(const Arguments& arguments) {
       return fail(kWorkload, status.message());
     }
     const perf::BenchHooks hooks = {
-        .stop = [] { return interrupted != 0; },
+        .stop = [] { return interrupted(); },
         .starting =
             [&](size_t index, size_t count, const perf::ResultRow& row) {
               progress.say(fmt::format("[{}/{}] {}", index + 1, count, row.key()));
             }};
     perf::run_cells(cells.value(), options, hooks, &results);
   }
-  return exit_status(results, options, save(results, outputs));
+  int status = exit_status(results, options, save(results, outputs));
+  if (const int compared = against_history(results, outputs); status == kDone) {
+    status = compared;
+  }
+  if (options.quick && !print(perf::varlen_debt(results), outputs.any_on_stdout())) {
+    return fail(kWorkload, "cannot write to stdout");
+  }
+  if (!outputs.no_history && is_worth_keeping(results)) {
+    remember(results, outputs.name);
+  }
+  return status;
 }
 
 }  // namespace fla::cli

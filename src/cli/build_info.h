@@ -5,6 +5,7 @@
 namespace fla::cli {
 
 extern const char* const kCommit;  // "unknown" without git
+extern const char* const kTree;    // of that commit: the id of its files
 extern const bool kDirty;          // tracked files differed from the commit
 
 inline constexpr const char* kVersion = FLA_VERSION;

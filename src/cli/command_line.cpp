@@ -9,6 +9,7 @@
 
 #include "ops/registry.h"
 #include "perf/nearest.h"
+#include "perf/write_file.h"
 
 namespace fla::cli {
 namespace {
@@ -72,6 +73,14 @@ bool print(std::string_view text, bool to_stderr) {
   std::FILE* stream = to_stderr ? stderr : stdout;
   return std::fwrite(text.data(), 1, text.size(), stream) == text.size() &&
          std::fflush(stream) == 0;
+}
+
+int write_output(const std::string& path, std::string_view text) {
+  if (path == "-") {
+    return print(text) ? kDone : fail(kWorkload, "cannot write to stdout");
+  }
+  const Status status = perf::write_file(path, text);
+  return status.ok() ? kDone : fail(kWorkload, status.message());
 }
 
 }  // namespace fla::cli

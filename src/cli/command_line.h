@@ -23,4 +23,8 @@ int fail(int status, std::string_view message);
 /// Writes to stdout, or with `to_stderr` to stderr; false when the stream refuses (a full disk).
 bool print(std::string_view text, bool to_stderr = false);
 
+/// Writes an output to the path that an option gave, or to stdout for "-"; the exit status, with a
+/// failure printed.
+int write_output(const std::string& path, std::string_view text);
+
 }  // namespace fla::cli

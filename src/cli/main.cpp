@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // `fla`: finds the command and runs it.
-#include <array>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -18,11 +17,23 @@ struct Command {
   int (*run)(const Arguments&);
 };
 
-constexpr std::array<Command, 3> kCommands = {{
+constexpr Command kCommands[] = {
+    {"bench cmd", bench_cmd},
     {"bench ops", bench_ops},
+    {"check", check},
+    {"evidence bundle", evidence_bundle},
+    {"evidence explain", evidence_explain},
+    {"evidence import", evidence_import},
+    {"evidence run", evidence_run},
+    {"evidence", evidence},  // after its parts: one word matches any second one
     {"ops", ops},
+    {"compare", compare},
+    {"hardware", hardware},
+    {"history", history},
+    {"profile", profile},
+    {"report", report},
     {"help", help},
-}};
+};
 
 int dispatch(const Arguments& arguments) {
   if (arguments.empty() || arguments[0] == "-h" || arguments[0] == "--help") {
@@ -31,6 +42,9 @@ int dispatch(const Arguments& arguments) {
   }
   if (arguments[0] == "--version") {
     return version();
+  }
+  if (arguments[0] == "--build-id") {
+    return build_id();
   }
   const bool has_second = arguments.size() > 1 && !arguments[1].starts_with('-');
   const std::string two_words = has_second ? arguments[0] + ' ' + arguments[1] : arguments[0];

@@ -9,7 +9,6 @@
 #include "ops/registry.h"
 #include "ops/targets.h"
 #include "perf/format.h"
-#include "perf/write_file.h"
 
 namespace fla::cli {
 namespace {
@@ -118,14 +117,6 @@ std::string instances_text() {
   return perf::align(cells, {true, true, true, true, false, false, true, true});
 }
 
-int write_json(const std::string& path, const std::string& text) {
-  if (path == "-") {
-    return print(text) ? kDone : fail(kWorkload, "cannot write to stdout");
-  }
-  const Status status = perf::write_file(path, text);
-  return status.ok() ? kDone : fail(kWorkload, status.message());
-}
-
 }  // namespace
 
 int ops(const Arguments& arguments) {
@@ -153,7 +144,7 @@ int ops(const Arguments& arguments) {
                                           : instances ? instances_text()
                                                       : list_text());
   const int written = json.empty() ? static_cast<int>(kDone)
-                                   : write_json(json, instances ? instances_json() : list_json());
+                                   : write_output(json, instances ? instances_json() : list_json());
   return shown ? written : fail(kWorkload, "cannot write to stdout");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// `fla --version`.
+// `fla --version` and `fla --build-id`.
 #include <fmt/format.h>
 
 #include "cli/build_info.h"
@@ -18,12 +18,17 @@ int version() {
   const std::string text = fmt::format(
       "fla {}\n"
       "commit              {}{}\n"
+      "tree                {}\n"
       "compiler            {}\n"
       "SIMD targets        {}\n"
       "CUDA architectures  {}\n",
-      kVersion, kCommit, kDirty ? " (dirty)" : "", kCompiler, fmt::join(ops::cpu_targets(), " "),
-      kCudaArchitectures);
+      kVersion, kCommit, kDirty ? " (dirty)" : "", kTree, kCompiler,
+      fmt::join(ops::cpu_targets(), " "), kCudaArchitectures);
   return print(text) ? kDone : kWorkload;
+}
+
+int build_id() {
+  return print(fmt::format("{}{}\n", kTree, kDirty ? " (dirty)" : "")) ? kDone : kWorkload;
 }
 
 }  // namespace fla::cli

@@ -36,6 +36,9 @@ struct BenchOpsOptions {
   bool profile = false;            // cuda rows run for a profiler and are not timed
 };
 
+/// The timer of BenchOpsOptions::gpu_timer. Errors: kInvalidArgument naming the nearest.
+Result<GpuTimerKind> find_gpu_timer(const std::string& name);
+
 /// Every cell that the options ask for, in the order op, dtype, mode, shape, coverage, gates,
 /// backend. Other gates than the registry's skip operators without gates.
 /// Errors: kInvalidArgument naming the nearest valid names, kNoDevice where a GPU is asked for and

@@ -43,7 +43,9 @@ void GpuBench::time(const BenchCall& call, ResultRow* row) {
   row->timer = is_replayed(policy_.timer, call.cell()) ? "graph" : "events";
   const Result<Sets> made = make_sets(call, row);
   if (!made.ok()) {
-    return end(row, RowStatus::kFailed, made.status().message());
+    const bool refused = made.status().code() == Code::kInvalidArgument;
+    return end(row, refused ? RowStatus::kUnavailable : RowStatus::kFailed,
+               made.status().message());
   }
   const Sets& sets = made.value();
   if (Status status = run_first(call, sets[0]); !status.ok()) {
@@ -52,21 +54,22 @@ void GpuBench::time(const BenchCall& call, ResultRow* row) {
   if (policy_.profile) {
     return end(row, RowStatus::kSkipped, "run for a profiler, not timed");
   }
-  const Result<uint64_t> before = digest(call, sets[0]);
-  const Result<Timings> timings = sample(call, sets, *row);
+  LastCall last = last_call(call, sets[0]);
+  if (Status status = last.note_first(); !status.ok()) {
+    return end(row, RowStatus::kFailed, status.message());
+  }
+  const Result<Timings> timings = sample(call, sets, last, *row);
   note_clock(row);
-  const Result<uint64_t> after = digest(call, sets[0]);
-  for (const Status& status : {before.status(), timings.status(), after.status()}) {
-    if (!status.ok()) {
-      return end(row, RowStatus::kFailed, status.message());
-    }
+  if (!timings.ok()) {
+    return end(row, RowStatus::kFailed, timings.status().message());
   }
   if (timings.value().interrupted) {
     return end(row, RowStatus::kSkipped, "interrupted");
   }
-  if (before.value() != after.value()) {
-    row->wrong = true;
-    return end(row, RowStatus::kFailed, "a timed call gave other bits than the first call");
+  const Result<std::string> wrong = last.wrong();
+  if (!wrong.ok() || !wrong.value().empty()) {
+    row->wrong = wrong.ok();
+    return end(row, RowStatus::kFailed, wrong.ok() ? wrong.value() : wrong.status().message());
   }
   row->status = RowStatus::kOk;
   summarize(timings.value(), row);
@@ -91,6 +94,9 @@ Result<GpuBench::Sets> GpuBench::make_sets(const BenchCall& call, ResultRow* row
   const Result<ops::CallTensors> host = call.tensors(policy_.seed, /*twin=*/false);
   if (!host.ok()) {
     return host.status();
+  }
+  if (const std::string trivial = trivial_input(call.cell(), host.value()); !trivial.empty()) {
+    return Status(Code::kInvalidArgument, trivial);
   }
   row->peak_bytes = call.peak_bytes(host.value());
   const int64_t bytes = *row->peak_bytes;
@@ -119,15 +125,17 @@ Result<GpuBench::Sets> GpuBench::make_sets(const BenchCall& call, ResultRow* row
   return sets;
 }
 
-Result<Timings> GpuBench::sample(const BenchCall& call, const Sets& sets, const ResultRow& row) {
+Result<Timings> GpuBench::sample(const BenchCall& call, const Sets& sets, const LastCall& last,
+                                 const ResultRow& row) {
   const auto run = [&](size_t i) { return call.run(sets[i].tensors(), timer_.stream()); };
   if (row.timer != "graph") {
-    const Measured measured = {
-        .sample =
-            [&](int64_t i) {
-              return timer_.flushed([&] { return run(static_cast<size_t>(i) % sets.size()); });
-            },
-        .stop = policy_.stop};
+    const Measured measured = {.sample = [&](int64_t i) -> Result<double> {
+                                 const size_t set = static_cast<size_t>(i) % sets.size();
+                                 const Status ready = set == 0 ? last.before() : Status();
+                                 return ready.ok() ? timer_.flushed([&] { return run(set); })
+                                                   : Result<double>(ready);
+                               },
+                               .stop = policy_.stop};
     return measure(measured, policy_.measure, steady_seconds);
   }
   const Result<cuda::GraphExec> graph = cuda::GraphExec::capture(timer_.stream(), [&] {
@@ -142,6 +150,9 @@ Result<Timings> GpuBench::sample(const BenchCall& call, const Sets& sets, const 
   }
   const Measured measured = {
       .sample = [&](int64_t /*number*/) -> Result<double> {
+        if (const Status ready = last.before(); !ready.ok()) {
+          return ready;
+        }
         const Result<double> seconds = timer_.replayed(graph.value());
         return seconds.ok() ? Result<double>(seconds.value() / static_cast<double>(sets.size()))
                             : seconds;
@@ -150,18 +161,22 @@ Result<Timings> GpuBench::sample(const BenchCall& call, const Sets& sets, const 
   return measure(measured, policy_.measure, steady_seconds);
 }
 
-/// Of what the call has written to a set; 0 in decode, which writes over its own state.
-Result<uint64_t> GpuBench::digest(const BenchCall& call, const GpuTensors& set) const {
-  uint64_t hash = 0;
-  if (call.cell().mode == Mode::kDecode) {
-    return hash;
-  }
-  for (const ops::SlotSpec& spec : call.row().slots) {
-    const TensorView& view =
-        ops::is_output(spec.slot) ? set.tensors()[spec.slot] : set.tensors().grad(spec.slot);
-    if (view.data == nullptr) {
-      continue;
+LastCall GpuBench::last_call(const BenchCall& call, const GpuTensors& set) const {
+  const std::vector<TensorView> views = written_views(call, set.tensors());
+  const auto overwrite = [this, views, &set] {
+    Status status;
+    for (size_t i = 0; i < views.size() && status.ok(); ++i) {
+      status = set.fill(views[i], kOverwriteByte, timer_.stream());
     }
+    return status;
+  };
+  return {{.overwrite = overwrite, .digest = [this, views] { return digest(views); }},
+          call.cell().mode == Mode::kDecode};
+}
+
+Result<uint64_t> GpuBench::digest(const std::vector<TensorView>& views) const {
+  uint64_t hash = 0;
+  for (const TensorView& view : views) {
     const auto bytes = view.num_elements() * static_cast<int64_t>(dtype_bytes(view.dtype));
     Result<uint64_t> sum = cuda::checksum(view.data, bytes, timer_.stream());
     if (!sum.ok()) {
@@ -176,6 +191,9 @@ void GpuBench::note_clock(ResultRow* row) const {
   const Result<cuda::GpuClocks> clocks = cuda::read_clocks(pci_bus_id_);
   if (clocks.ok()) {
     row->sm_mhz = clocks.value().sm_mhz;
+    if (const auto flag = clock_flag(clocks.value().event_reasons.value_or(0))) {
+      row->flags.push_back(*flag);
+    }
   }
   if (!row->sm_mhz) {
     row->null_reasons["sm_mhz"] =

@@ -13,6 +13,7 @@
 #include "perf/gpu_tensors.h"
 #include "perf/measure.h"
 #include "perf/results.h"
+#include "perf/traps.h"
 
 namespace fla::perf {
 
@@ -41,8 +42,10 @@ class GpuBench {
 
   Result<Sets> make_sets(const BenchCall& call, ResultRow* row) const;
   Status run_first(const BenchCall& call, const GpuTensors& set) const;
-  Result<Timings> sample(const BenchCall& call, const Sets& sets, const ResultRow& row);
-  Result<uint64_t> digest(const BenchCall& call, const GpuTensors& set) const;
+  Result<Timings> sample(const BenchCall& call, const Sets& sets, const LastCall& last,
+                         const ResultRow& row);
+  LastCall last_call(const BenchCall& call, const GpuTensors& set) const;
+  Result<uint64_t> digest(const std::vector<TensorView>& views) const;
   void note_clock(ResultRow* row) const;
 
   GpuBenchPolicy policy_;

@@ -44,6 +44,14 @@ Status GpuTensors::add(const TensorView& host, TensorView* device) {
   return {};
 }
 
+Status GpuTensors::fill(const TensorView& view, int byte, Stream stream) const {
+  const auto found = std::find_if(copies_.begin(), copies_.end(), [&](const auto& entry) {
+    return entry.second.buffer.data() == view.data;
+  });
+  return found == copies_.end() ? Status(Code::kInternal, "no tensor of this call lies there")
+                                : found->second.buffer.fill(byte, stream);
+}
+
 Status GpuTensors::download() const {
   for (const auto& [host, copy] : copies_) {
     if (Status status = copy.buffer.download(host, copy.bytes); !status.ok()) {

@@ -21,6 +21,9 @@ class GpuTensors {
   /// The same views, on the device.
   const TensorSet& tensors() const { return tensors_; }
 
+  /// Fills the memory of one of tensors() with a byte, in stream order.
+  Status fill(const TensorView& view, int byte, Stream stream) const;
+
   /// Copies everything back to where it came from. Nothing may still write it.
   Status download() const;
 

@@ -133,10 +133,10 @@ double steady_seconds() {
 
 std::function<Result<double>(int64_t)> timed_by(const Clock& clock,
                                                 std::function<Status(int64_t)> call,
-                                                std::function<void()> before) {
+                                                std::function<void(int64_t)> before) {
   return [clock, call = std::move(call), before = std::move(before)](int64_t i) -> Result<double> {
     if (before) {
-      before();
+      before(i);
     }
     const double begin = clock();
     Status status = call(i);

@@ -30,10 +30,11 @@ struct Measured {
   std::function<bool()> stop;  // asked between samples; true ends the measurement
 };
 
-/// A sample by the clock: `before` (flushes the cache) outside the span, `call` inside.
+/// A sample by the clock: `before` (flushes the cache) outside the span, `call`
+/// inside; both get the sample's number.
 std::function<Result<double>(int64_t)> timed_by(const Clock& clock,
                                                 std::function<Status(int64_t)> call,
-                                                std::function<void()> before);
+                                                std::function<void(int64_t)> before);
 
 struct Timings {
   std::vector<Block> blocks;

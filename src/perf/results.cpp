@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "perf/format.h"
+#include "perf/hardware/hardware_json.h"
+#include "perf/host/digest.h"
 
 namespace fla::perf {
 namespace {
@@ -105,6 +107,7 @@ Json row_json(const ResultRow& row, const Peaks& peaks) {
                {"axes", row.axes},
                {"cu_seqlens", offsets_json(row)},
                {"plan", text_or_null(row.plan)},
+               {"workload_digest", text_or_null(row.workload_digest)},
                {"status", row_status_name(row.status)},
                {"reason", text_or_null(row.reason)},
                {"timer", row.timer},
@@ -163,8 +166,9 @@ Json gpu_json(const std::optional<Gpu>& gpu) {
 }
 
 bool any_on_cpu(const Results& results) {
-  return std::any_of(results.rows.begin(), results.rows.end(),
-                     [](const ResultRow& row) { return row.backend != "cuda"; });
+  return std::any_of(results.rows.begin(), results.rows.end(), [](const ResultRow& row) {
+    return row.backend == "cpu" || row.backend == "ref";
+  });
 }
 
 std::optional<double> milliseconds(std::optional<double> seconds) {
@@ -248,8 +252,20 @@ std::string ResultRow::key() const {
   for (const auto& [axis, value] : axes) {
     text += fmt::format("{}{}={}", text.empty() ? "" : ",", axis, value);
   }
-  return fmt::format("{}|{}|{}|{}|{}|{}{}", op, mode, backend, dtype, text, coverage,
-                     gates == "registry" ? "" : "|" + gates);
+  return fmt::format("{}|{}|{}|{}|{}|{}{}", op, mode, backend, dtype, text.empty() ? "-" : text,
+                     coverage, gates == "registry" ? "" : "|" + gates);
+}
+
+std::string Results::hardware_id() const {
+  if (card) {
+    return card->id();
+  }
+  if (gpu) {
+    return "gpu:" + host::sha256(fmt::format("{}|{}|{}|{}", gpu->name, gpu->compute_capability,
+                                             gpu->num_sms, gpu->memory_bytes));
+  }
+  return "cpu:" + host::sha256(fmt::format("{}|{}|{}|{}|{}", machine.cpu_model, machine.cores,
+                                           machine.threads, machine.cache_bytes, threads));
 }
 
 Derived derive(const ResultRow& row, const Peaks& peaks) {
@@ -260,7 +276,9 @@ Derived derive(const ResultRow& row, const Peaks& peaks) {
   }
   if (row.median_s) {
     const double seconds = *row.median_s;
-    derived.tokens_per_s = defined(static_cast<double>(row.tokens) / seconds);
+    if (row.tokens > 0) {
+      derived.tokens_per_s = defined(static_cast<double>(row.tokens) / seconds);
+    }
     if (derived.floor_s) {
       derived.x_over_floor = defined(seconds / *derived.floor_s);
     }
@@ -372,7 +390,12 @@ std::string to_json(const Results& results) {
       {"seed", results.seed},
       {"threads", results.threads},
       {"cache", results.cache},
+      {"hardware_id", results.hardware_id()},
       {"hardware", machine_json(results)},
+      {"card", results.card ? hardware_json(*results.card) : Json(nullptr)},
+      {"session",
+       {{"boot_id", text_or_null(results.boot_id)},
+        {"gpu_uuid", text_or_null(results.card ? results.card->uuid : "")}}},
       {"peaks", peaks_json(results.peaks)},
       {"gpu", gpu_json(results.gpu)},
       {"rows", std::move(rows)}};

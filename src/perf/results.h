@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fla/status.h"
+#include "perf/hardware/hardware.h"
 #include "perf/machine.h"
 
 namespace fla::perf {
@@ -66,6 +67,8 @@ struct ResultRow {
   std::vector<int64_t> cu_seqlens;      // empty when dense
   std::string cu_seqlens_digest;
   std::string plan;  // Plan::name()
+  std::string
+      workload_digest;  // of everything that decides the work, inputs included; empty: unknown
 
   RowStatus status = RowStatus::kSkipped;
   std::string reason;  // why status is not ok
@@ -111,9 +114,15 @@ struct Results {
   std::string simd_target;
   std::string cache = "cold";
   Machine machine;
-  Peaks peaks;             // of the CPU
-  std::optional<Gpu> gpu;  // where a row of the run is on one
+  Peaks peaks;                   // of the CPU
+  std::optional<Gpu> gpu;        // where a row of the run is on one
+  std::optional<Hardware> card;  // the same one, as the classifier sees it
+  std::string boot_id;           // of the machine; empty: unknown
   std::vector<ResultRow> rows;
+
+  /// The card's id; "gpu:..." where a file of an older fla has no card, "cpu:..." where no row is
+  /// on a GPU.
+  std::string hardware_id() const;
 
   /// The ceilings of the device that a row ran on.
   const Peaks& peaks_of(const ResultRow& row) const {

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: MIT
 // Reader of fla.results/1.
 #include <array>
-#include <charconv>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "perf/hardware/hardware_json.h"
+#include "perf/json_document.h"
 #include "perf/results.h"
 
 namespace fla::perf {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr std::string_view kSchema = "fla.results/";
-constexpr int kMajor = 1;
 
 Status unreadable(std::string message) {
   return {Code::kIo, std::move(message)};
@@ -34,6 +32,11 @@ class Reader {
       return j.is_string() || (nullable && j.is_null());
     });
     return value.is_string() ? value.get<std::string>() : std::string();
+  }
+  /// Empty where a file of an older fla has no such field.
+  std::string optional_text(const Json& parent, const char* key) {
+    return parent.is_object() && parent.contains(key) ? text(parent, key, /*nullable=*/true)
+                                                      : std::string();
   }
   bool boolean(const Json& parent, const char* key) {
     const Json& value =
@@ -164,6 +167,7 @@ ResultRow read_row(Reader* reader, const Json& json) {
     *target = reader->text(json, key);
   }
   row.plan = reader->text(json, "plan", /*nullable=*/true);
+  row.workload_digest = reader->optional_text(json, "workload_digest");
   row.reason = reader->text(json, "reason", /*nullable=*/true);
   read_status(reader, json, &row);
   read_axes(reader, json, &row);
@@ -218,35 +222,31 @@ std::optional<Gpu> read_gpu(Reader* reader, const Json& document) {
   return gpu;
 }
 
-Status check_schema(const Json& document) {
-  const auto found = document.find("schema");
-  if (found == document.end() || !found->is_string()) {
-    return unreadable("results: no 'schema' field");
+/// What files of an older fla lack: the card, and the machine's start.
+void read_session(Reader* reader, const Json& document, Results* results) {
+  if (document.contains("session")) {
+    results->boot_id = reader->optional_text(reader->object(document, "session"), "boot_id");
   }
-  const std::string schema = found->get<std::string>();
-  int major = 0;
-  if (!schema.starts_with(kSchema) ||
-      std::from_chars(schema.data() + kSchema.size(), schema.data() + schema.size(), major).ptr !=
-          schema.data() + schema.size() ||
-      major < 1) {
-    return unreadable(fmt::format("results: schema '{}', expected '{}{}'", schema.substr(0, 40),
-                                  kSchema, kMajor));
+  if (!document.contains("card") || document["card"].is_null()) {
+    return;
   }
-  if (major > kMajor) {
-    return unreadable(fmt::format(
-        "results: schema version {} is newer than {}, which this fla reads", major, kMajor));
+  const Result<Hardware> card = hardware_from_json(document["card"]);
+  if (card.ok()) {
+    results->card = card.value();
+  } else {
+    reader->fail(fmt::format("results: {}", card.status().message()));
   }
-  return {};
 }
 
 }  // namespace
 
 Result<Results> read_results(std::string_view text) {
-  const Json document = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (document.is_discarded() || !document.is_object()) {
-    return unreadable("results: not a JSON object");
+  const Result<Json> parsed = parse_document("results", text);
+  if (!parsed.ok()) {
+    return parsed.status();
   }
-  if (Status status = check_schema(document); !status.ok()) {
+  const Json& document = parsed.value();
+  if (Status status = check_schema("results", document, "fla.results"); !status.ok()) {
     return status;
   }
   Reader reader;
@@ -269,6 +269,7 @@ Result<Results> read_results(std::string_view text) {
   results.simd_target = reader.text(hardware, "simd_target");
   results.peaks = read_peaks(&reader, reader.object(document, "peaks"));
   results.gpu = read_gpu(&reader, document);
+  read_session(&reader, document, &results);
   for (const Json& row : reader.array(document, "rows")) {
     results.rows.push_back(read_row(&reader, row));
     if (!reader.status().ok()) {

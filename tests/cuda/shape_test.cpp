@@ -35,16 +35,22 @@ TEST_P(Layout, TilesFillABlock) {
   const auto [update, keys, split] = GetParam();
   const int64_t planes = split ? 2 : 1;
   const int64_t rows = chunk_rows(update, keys, split);
-  const int64_t wide = rows * keys * 2 * planes;
-  const int64_t square = rows * rows * 2 * planes;
-  const TileLayout at = tile_layout(update, keys, split);
-  std::vector<Part> parts = {{at.q, wide}, {at.gamma, int64_t{4} * keys}};
-  if (update != Update::kDelta)
-    parts.insert(parts.end(), {{at.k, wide}, {at.qk, square}});
-  if (update != Update::kAdd)
-    parts.insert(parts.end(),
-                 {{at.b, wide}, {at.w, wide}, {at.qb, square}, {at.tv, square}, {at.t, square}});
-  expect_tiling(parts, at.bytes);
+  const int64_t wide = rows * (keys + kRowPadding) * 2 * planes;
+  const int64_t square = rows * (rows + kRowPadding) * 2 * planes;
+  for (const bool vector_gate : {false, true}) {
+    const TileLayout at = tile_layout(update, vector_gate, keys, split);
+    std::vector<Part> scanned = {{at.q, wide}, {at.gamma, vector_gate ? int64_t{4} * keys : 16}};
+    if (!vector_gate)
+      scanned.insert(scanned.end(), {{at.read, 4 * rows}, {at.write, 4 * rows}});
+    if (update != Update::kDelta)
+      scanned.insert(scanned.end(), {{at.k, wide}, {at.qk, square}});
+    if (update != Update::kAdd)
+      scanned.insert(scanned.end(), {{at.b, wide}, {at.w, wide}, {at.qb, square}, {at.tv, square}});
+    expect_tiling(scanned, at.scan_bytes);
+    EXPECT_EQ(at.bytes, at.scan_bytes + (update == Update::kAdd ? 0 : square));
+    // A scan that takes rows from the call's tensors copies what lies before them.
+    EXPECT_LE(at.gamma, at.q);
+  }
 }
 
 TEST_P(Layout, StatesFillABlock) {

@@ -26,7 +26,7 @@ struct Fake {
   }
   Measured measured() {
     return {.sample = timed_by(
-                clock(), [this](int64_t i) { return call(i); }, [this] { now += 0.001; }),
+                clock(), [this](int64_t i) { return call(i); }, [this](int64_t) { now += 0.001; }),
             .stop = nullptr};
   }
   Clock clock() {

@@ -103,6 +103,40 @@ TEST(Results, AGpuSurvivesARoundTrip) {
             "chunk_kda|fwd|cuda|bf16|B=1,H=2,HV=2,K=4,T=8,V=4|varlen:tiny|slow");
 }
 
+TEST(Results, TheCardSurvivesARoundTrip) {
+  Results results = gpu_sample();
+  Hardware card;
+  card.name = "NVIDIA H200";
+  card.compute_capability = 90;
+  card.uuid = "GPU-1";
+  classify(&card);
+  results.card = card;
+  results.boot_id = "boot";
+  results.rows[0].workload_digest = "abc";
+  const std::string text = to_json(results);
+  const auto read = read_results(text);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(to_json(read.value()), text);
+  EXPECT_EQ(read.value().hardware_id(), card.id());
+  EXPECT_EQ(read.value().card->card_class, CardClass::kAccepted);
+  Json broken = Json::parse(text);
+  broken["card"]["model"]["name"] = 3;
+  EXPECT_THAT(std::string(read_results(broken.dump()).status().message()), HasSubstr("'name'"));
+}
+
+TEST(Results, AFileOfBeforeTheCardIsRead) {
+  Json json = Json::parse(to_json(gpu_sample()));
+  for (const char* key : {"hardware_id", "card", "session"}) {
+    json.erase(key);
+  }
+  json["rows"][0].erase("workload_digest");
+  const auto read = read_results(json.dump());
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_FALSE(read.value().card.has_value());
+  EXPECT_EQ(read.value().boot_id, "");
+  EXPECT_EQ(read.value().rows[0].workload_digest, "");
+}
+
 TEST(Results, AGpuRowIsMeasuredAgainstTheGpu) {
   const Results results = gpu_sample();
   const Derived derived = derive(results.rows[0], results.peaks_of(results.rows[0]));
@@ -199,7 +233,7 @@ TEST(ReadResults, RefusesWhatIsNotFlaResults) {
     EXPECT_EQ(read.status().code(), Code::kIo);
     return std::string(read.status().message());
   };
-  EXPECT_THAT(refusal("{"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refusal("{\n"), HasSubstr("line 2: not JSON"));
   EXPECT_THAT(refusal("[]"), HasSubstr("not a JSON object"));
   EXPECT_THAT(refusal("{}"), HasSubstr("no 'schema'"));
   EXPECT_THAT(refusal(R"({"schema": "other/1"})"), HasSubstr("expected 'fla.results/1'"));

@@ -8,7 +8,6 @@
 #include "cuda/runtime/copy_peak.h"
 #include "cuda/runtime/device.h"
 #include "cuda/runtime/matmul_peak.h"
-#include "cuda/runtime/nvml.h"
 #include "cuda/runtime/profile.h"
 #include "cuda/runtime/stream.h"
 #include "cuda/runtime/timer.h"
@@ -99,9 +98,6 @@ Result<uint64_t> checksum(const void* /*data*/, int64_t /*bytes*/, Stream /*stre
   return no_cuda();
 }
 Status profiled(Stream /*stream*/, const std::function<Status()>& /*work*/) {
-  return no_cuda();
-}
-Result<GpuClocks> read_clocks(const std::string& /*pci_bus_id*/) {
   return no_cuda();
 }
 Result<MatmulPeak> measure_matmul_peak(GpuTimer* /*timer*/, const std::string& /*lib_dir*/) {

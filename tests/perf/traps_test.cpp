@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT
+// Each trap sprung: skipped work, half-written outputs, trivial inputs, impossible times,
+// throttling.
+#include "perf/traps.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "perf/bench_ops.h"
+#include "perf/measure.h"
+
+namespace fla::perf {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+/// A "kernel" that writes i + seed to its output, until a fault makes it do less.
+struct FakeKernel {
+  std::vector<uint8_t> output = std::vector<uint8_t>(64, 0xff);
+  int calls = 0;
+  int skips_after = 1000;  // calls that do something
+  size_t writes = 64;      // elements of them
+  bool changes = false;    // other outputs each call
+
+  void run() {
+    if (++calls > skips_after) {
+      return;
+    }
+    for (size_t i = 0; i < writes; ++i) {
+      output[i] = static_cast<uint8_t>(i + (changes ? static_cast<size_t>(calls) : 0));
+    }
+  }
+  LastCall guard(bool in_place) {
+    return {{.overwrite = [this]() -> Status {
+               std::fill(output.begin(), output.end(), uint8_t{kOverwriteByte});
+               return {};
+             },
+             .digest = [this]() -> Result<uint64_t> {
+               uint64_t hash = 1;
+               for (const uint8_t byte : output) {
+                 hash = hash * 31 + byte;
+               }
+               return hash;
+             }},
+            in_place};
+  }
+};
+
+/// What the guard finds after a first call and `timed` timed ones.
+std::string found(FakeKernel kernel, int timed, bool in_place = false) {
+  LastCall guard = kernel.guard(in_place);
+  kernel.run();
+  EXPECT_TRUE(guard.note_first().ok());
+  for (int i = 0; i < timed; ++i) {
+    EXPECT_TRUE(guard.before().ok());
+    kernel.run();
+  }
+  return guard.wrong().value();
+}
+
+TEST(LastCall, HonestWorkPasses) {
+  EXPECT_EQ(found({}, 5), "");
+  FakeKernel decode;
+  decode.changes = true;
+  EXPECT_EQ(found(decode, 5, /*in_place=*/true), "");
+}
+
+TEST(LastCall, SkippedWorkIsFound) {
+  FakeKernel kernel;
+  kernel.skips_after = 1;  // only the first, which is looked at
+  EXPECT_THAT(found(kernel, 5), HasSubstr("skipped"));
+  kernel.skips_after = 4;  // even when the warm-up still worked
+  EXPECT_THAT(found(kernel, 5), HasSubstr("skipped"));
+  EXPECT_THAT(found(kernel, 5, /*in_place=*/true), HasSubstr("skipped"));
+  EXPECT_EQ(found(kernel, 3), "");
+}
+
+TEST(LastCall, UnwrittenOutputsAreFound) {
+  FakeKernel kernel;
+  kernel.writes = 63;
+  EXPECT_THAT(found(kernel, 1), HasSubstr("unwritten"));
+}
+
+TEST(LastCall, OtherBitsAreFound) {
+  FakeKernel kernel;
+  kernel.changes = true;
+  EXPECT_THAT(found(kernel, 1), HasSubstr("other bits"));
+}
+
+TEST(LastCall, NothingToWriteIsNothingWrong) {
+  FakeKernel kernel;
+  kernel.output.clear();
+  kernel.writes = 0;
+  EXPECT_EQ(found(kernel, 2), "");
+}
+
+/// A call of chunk_kda that is large enough to be looked at.
+class InputsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    BenchOpsOptions options;
+    options.ops = {"chunk_kda"};
+    options.modes = {"fwdbwd"};
+    options.device = "cpu";
+    options.custom_shapes = R"({"s": {"T": 256, "H": 2, "D": 32}})";
+    const auto cells = plan_cells(options);
+    ASSERT_TRUE(cells.ok());
+    cell_ = cells.value()[0];
+    auto made = BenchCall::make(cell_, Context());
+    ASSERT_TRUE(made.ok());
+    call_.emplace(std::move(made.value()));
+    auto tensors = call_->tensors(7, /*twin=*/false);
+    ASSERT_TRUE(tensors.ok());
+    tensors_.emplace(std::move(tensors.value()));
+  }
+  uint16_t* values(Slot slot) { return static_cast<uint16_t*>(tensors_->tensors[slot].data); }
+  int64_t count(Slot slot) { return tensors_->tensors[slot].num_elements(); }
+
+  Cell cell_;
+  std::optional<BenchCall> call_;
+  std::optional<ops::CallTensors> tensors_;
+};
+
+TEST_F(InputsTest, TheRegistrysAreWork) {
+  EXPECT_EQ(trivial_input(cell_, *tensors_), "");
+}
+
+TEST_F(InputsTest, ZerosAreNoWork) {
+  const int64_t some = count(Slot::kK) / 50;
+  std::fill_n(values(Slot::kK), some, uint16_t{0x8000});  // minus zero is zero
+  EXPECT_THAT(trivial_input(cell_, *tensors_),
+              HasSubstr("input k is no work: 2.0 % of it is zero"));
+}
+
+TEST_F(InputsTest, ConstantsAreNoWork) {
+  std::fill_n(values(Slot::kV), count(Slot::kV), uint16_t{0x3f80});
+  EXPECT_THAT(trivial_input(cell_, *tensors_), HasSubstr("input v is no work: it has 1 different"));
+}
+
+TEST_F(InputsTest, GatesThatAreMeantToBeZeroMayBe) {
+  TensorView& g = tensors_->tensors[Slot::kG];
+  std::memset(g.data, 0, static_cast<size_t>(g.num_elements()) * dtype_bytes(g.dtype));
+  EXPECT_THAT(trivial_input(cell_, *tensors_), HasSubstr("input g"));
+  cell_.gates = Gates::kZeros;
+  EXPECT_EQ(trivial_input(cell_, *tensors_), "");
+}
+
+TEST_F(InputsTest, OutputsAndGradientsAreWritten) {
+  const std::vector<TensorView> views = written_views(*call_, tensors_->tensors);
+  std::vector<void*> data;
+  std::transform(views.begin(), views.end(), std::back_inserter(data),
+                 [](const TensorView& view) { return view.data; });
+  EXPECT_THAT(data, Contains(tensors_->tensors[Slot::kO].data));
+  EXPECT_THAT(data, Contains(tensors_->tensors.grad(Slot::kQ).data));
+  EXPECT_THAT(data, Not(Contains(tensors_->tensors[Slot::kQ].data)));
+  EXPECT_THAT(data, Not(Contains(tensors_->tensors.grad(Slot::kO).data)));
+}
+
+TEST(WrittenViews, AStateInPlaceIsLeftOut) {
+  BenchOpsOptions options;
+  options.ops = {"fused_recurrent_kda"};
+  options.modes = {"decode"};
+  options.device = "cpu";
+  options.custom_shapes = R"({"s": {"B": 2, "H": 2, "D": 8}})";
+  const auto cells = plan_cells(options);
+  ASSERT_TRUE(cells.ok());
+  auto call = BenchCall::make(cells.value()[0], Context());
+  ASSERT_TRUE(call.ok());
+  auto tensors = call.value().tensors(7, /*twin=*/false);
+  ASSERT_TRUE(tensors.ok());
+  const auto views = written_views(call.value(), tensors.value().tensors);
+  ASSERT_EQ(views.size(), 1U);
+  EXPECT_EQ(views[0].data, tensors.value().tensors[Slot::kO].data);
+}
+
+TEST(Implausible, OnlyColdRowsBelowTheFloor) {
+  Peaks peaks;
+  peaks.copy_bytes_per_s = 1e12;
+  peaks.flops_per_s = 1e14;
+  ResultRow row;
+  row.status = RowStatus::kOk;
+  row.min_bytes = 1e9;  // a millisecond
+  row.median_s = 0.96e-3;
+  EXPECT_FALSE(is_implausible(row, peaks));
+  row.median_s = 0.94e-3;
+  EXPECT_TRUE(is_implausible(row, peaks));
+  row.flags = {"cache-resident"};
+  EXPECT_FALSE(is_implausible(row, peaks));
+  row.flags.clear();
+  peaks.flops_per_s.reset();
+  EXPECT_FALSE(is_implausible(row, peaks));  // no floor, no judgement
+}
+
+TEST(ClockFlag, HeatAndBrakesThrottlePowerCaps) {
+  EXPECT_EQ(clock_flag(0x20), "throttled");
+  EXPECT_EQ(clock_flag(0x40 | 0x4), "throttled");
+  EXPECT_EQ(clock_flag(0x80), "throttled");
+  EXPECT_EQ(clock_flag(0x4), "power-capped");
+  EXPECT_FALSE(clock_flag(0x1).has_value());  // idle
+}
+
+TEST(RunCells, HonestRowsRaiseNoFlagOfWork) {
+  BenchOpsOptions options;
+  options.ops = {"kda"};
+  options.modes = {"fwd", "bwd", "fwdbwd", "decode"};
+  options.device = "cpu";
+  options.quick = true;
+  options.custom_shapes = R"({"s": {"T": 32, "H": 1, "D": 8}})";
+  const auto cells = plan_cells(options);
+  ASSERT_TRUE(cells.ok());
+  Results results;
+  results.threads = 1;
+  run_cells(cells.value(), options, {}, &results);
+  ASSERT_EQ(results.rows.size(), 4U);
+  for (const ResultRow& row : results.rows) {
+    EXPECT_EQ(row.status, RowStatus::kOk) << row.key() << ": " << row.reason;
+    EXPECT_EQ(row.workload_digest.size(), 64U);
+  }
+  EXPECT_NE(results.rows[0].workload_digest, results.rows[1].workload_digest);
+}
+
+}  // namespace
+}  // namespace fla::perf
