@@ -70,32 +70,22 @@ struct OctetShare {
   static __device__ int col() { return static_cast<int>(threadIdx.x) % kOctets * 8; }
 };
 
-/// A tile from scratch, where its rows lie one after the other, and its planes `plane_bytes` apart.
+/// A tile from scratch: rows `row_stride` elements apart, planes `plane_bytes`.
 template <int kThreads, int kRows, int kCols, int kPlanes>
 __device__ __forceinline__ void copy_tile(Tile<kRows, kCols, kPlanes>* to, const char* from,
-                                          int64_t plane_bytes = int64_t{2} * kRows * kCols) {
+                                          int row_stride, int64_t plane_bytes) {
   using Share = OctetShare<kThreads, kCols>;
   const int first = Share::first_row();
-  const char* source = from + threadIdx.x * 16;
+  const char* source = from + (first * row_stride + Share::col()) * 2;
 #pragma unroll
   for (int plane = 0; plane < kPlanes; ++plane) {
 #pragma unroll
     for (int row = 0; row < kRows; row += Share::kStep) {
       if (kRows % Share::kStep == 0 || first + row < kRows)
-        copy_16(to->at(plane, first + row, Share::col()), source + row * kCols * 2, true);
+        copy_16(to->at(plane, first + row, Share::col()), source + row * row_stride * 2, true);
     }
     source += plane_bytes;
   }
-}
-
-/// A tile from scratch that is laid out as it.
-template <int kThreads, class T>
-__device__ __forceinline__ void copy_image(T* to, const char* from) {
-  static_assert(sizeof(T) % 16 == 0);
-  auto* out = reinterpret_cast<char*>(to);
-  for (int at = static_cast<int>(threadIdx.x) * 16; at < static_cast<int>(sizeof(T));
-       at += kThreads * 16)
-    copy_16(out + at, from + at, true);
 }
 
 /// Columns [column, column + kCols) of the chunk's rows; what does not exist becomes 0.

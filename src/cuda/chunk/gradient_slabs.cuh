@@ -132,12 +132,15 @@ __device__ __forceinline__ void load_slab(const Params& p, const Where& where, c
   const int64_t columns = int64_t{p.slabs} * kSlab;
   const int64_t wide = columns * S::kKeys * 2;
   const int64_t narrow = columns * S::kRows * 2;
-  copy_tile<G::kThreads>(&slab->s0, states + layout.s0 + int64_t{column} * S::kKeys * 2, wide);
-  copy_tile<G::kThreads>(&slab->ds1, states + layout.ds1 + int64_t{column} * S::kKeys * 2, wide);
+  copy_tile<G::kThreads>(&slab->s0, states + layout.s0 + int64_t{column} * S::kKeys * 2, S::kKeys,
+                         wide);
+  copy_tile<G::kThreads>(&slab->ds1, states + layout.ds1 + int64_t{column} * S::kKeys * 2, S::kKeys,
+                         wide);
   if constexpr (S::kSolved) {
-    copy_tile<G::kThreads>(&slab->y[0], states + layout.y + int64_t{column} * S::kRows * 2, narrow);
+    copy_tile<G::kThreads>(&slab->y[0], states + layout.y + int64_t{column} * S::kRows * 2,
+                           S::kRows, narrow);
     copy_tile<G::kThreads>(&slab->dy[0], states + layout.dy + int64_t{column} * S::kRows * 2,
-                           narrow);
+                           S::kRows, narrow);
   }
   load_columns<G::kThreads>(p.grads.d_o, where, column, p.values, &slab->d_o);
   load_columns<G::kThreads>(p.slots.v, where, column, p.values, &slab->v);
@@ -153,8 +156,10 @@ __device__ __forceinline__ void add_slabs(const Params& p, const Where& where, c
   const StateLayout& layout = p.layout;
   for (int i = static_cast<int>(threadIdx.x); i < G::kColumns / 16 * S::kRows; i += G::kThreads)
     shared->erase_dot[i / S::kRows][i % S::kRows] = 0.0F;
-  if constexpr (S::kSolved)
-    copy_image<G::kThreads>(&shared->slab.t[0], tiles + S::kTiles.t);
+  if constexpr (S::kSolved) {
+    using T = typename SlabShared<S>::Narrow;
+    copy_tile<G::kThreads>(&shared->slab.t[0], tiles + S::kTiles.t, T::kStride, 2 * T::kPlaneSize);
+  }
   float dot = 0.0F;
   for (int column = 0; column < p.values; column += G::kColumns) {
     load_slab<S>(p, where, states, layout, column, &shared->slab);
