@@ -5,8 +5,8 @@
 // Roles   warps in a grid of 16 rows by 32 key channels each
 // Smem    GatedRows as in prep; beside them the value slabs, later the gradients in fp32
 // Steps   over value slabs: dX = T^T dY, the products with S0 and dS1, the [rows, rows] gradients;
-//         then PAIR's adjoints: blocks off the diagonal as products of gated rows, those on it row
-//         by row in fp32; at last the gate, and rows out.
+//         then PAIR's adjoints as products of gated rows, or, where those do not reach (prep.cuh),
+//         blocks on the diagonal row by row in fp32; at last the gate, and rows out.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +59,9 @@ __global__ void __launch_bounds__(GradientShape<S>::kThreads, 1)
   __syncthreads();
   where = shared->where;
   if constexpr (S::kVector) {
-    if constexpr (S::kUpdate == Update::kAdd) {
+    if (reaches_all(*shared, static_cast<int>(threadIdx.x) / S::kKeys)) {
+      GatedChannel<S>(shared).finish(p);
+    } else if constexpr (S::kUpdate == Update::kAdd) {
       if (p.slots.u.data != nullptr)
         finish_channel<true, S>(p, where, shared);
       else

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The gradient kernel's vector gates: blocks on the diagonal row by row in fp32, and the gradient
-// of the gate. A thread owns a block's rows of one channel.
+// The gradient kernel's vector gates: the last factor of its rows and the gradient of the gate, and
+// blocks on the diagonal row by row in fp32 where gated rows do not reach. A thread owns a block's
+// rows of one channel.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +29,76 @@ __device__ __forceinline__ void scale_channel(bool norm, const float* factors, f
   for (int i = 0; i < kBlock; ++i)
     x[i] *= norm ? factors[i] : 1.0F;
 }
+
+/// One channel of a 16-row block whose pairs are all in the accumulators: undoes the gating of rows
+/// and sums the gradient of the gate (math.md 3.6), both sides from the numbers that the products
+/// saw.
+template <class S>
+class GatedChannel {
+ public:
+  __device__ explicit GatedChannel(GradientShared<S>* shared)
+      : shared_(*shared),
+        block_(static_cast<int>(threadIdx.x) / S::kKeys),
+        first_(block_ * kBlock),
+        x_(static_cast<int>(threadIdx.x) % S::kKeys) {}
+
+  /// The gate's gradient up to what comes from later blocks goes to the place of the decays, the
+  /// block's sum to that of block_decay.
+  __device__ void finish(const Params& p) {
+    auto& rows = shared_.rows;
+    const float from_end = reciprocal_fast(rows.block_decay[block_][x_]);
+    float inclusive[kBlock];  // gate gradient of G, and of the exclusive prefix sum
+    float exclusive[S::kDplr ? kBlock : 1];
+    float from_start = 1.0F;
+#pragma unroll
+    for (int i = 0; i < kBlock; ++i) {
+      const float before = from_start;
+      const float decay = rows.decay[first_ + i][x_];
+      from_start *= decay;
+      const float to_row = reciprocal_fast(from_start);
+      inclusive[i] = from_end * (finish_row(G::kQ, i, rows.q, from_start * from_end) -
+                                 finish_row(G::kK, i, rows.k, to_row));
+      if constexpr (S::kDplr) {
+        inclusive[i] -= from_end * finish_row(G::kB, i, rows.b[0], to_row);
+        exclusive[i] = from_end * finish_row(G::kA, i, rows.a[0], before * from_end);
+      } else if constexpr (S::kSolved) {
+        inclusive[i] += from_end * finish_row(G::kA, i, rows.a[0], from_start * from_end);
+      }
+    }
+    float sum = 0.0F;
+#pragma unroll
+    for (int i = kBlock - 1; i >= 0; --i) {
+      sum += inclusive[i];
+      float& gate = rows.decay[first_ + i][x_];
+      float own = 0.0F;
+      if constexpr (S::kUpdate == Update::kAdd)
+        own = p.key_from_gate ? -gate * shared_.wide[G::kK][first_ + i][x_] : 0.0F;
+      gate = sum + own;
+      if constexpr (S::kDplr)
+        sum += exclusive[i];
+    }
+    rows.block_decay[block_][x_] = sum;
+    if constexpr (S::kUpdate == Update::kAdd)
+      shared_.bonus_dot[block_][x_] = 0.0F;
+  }
+
+ private:
+  using G = GradientShape<S>;
+
+  /// Gives a row of a gradient its factor; the gated row times the gradient as it was.
+  template <class Keys>
+  __device__ float finish_row(int slot, int i, const Keys& gated, float factor) {
+    float& d = shared_.wide[slot][first_ + i][x_];
+    const float to_gate = gated.get(first_ + i, x_) * d;
+    d *= factor;
+    return to_gate;
+  }
+
+  GradientShared<S>& shared_;
+  int block_;
+  int first_;
+  int x_;
+};
 
 /// One channel of a 16-row block with a vector gate: adds the diagonal block's share to its
 /// gradients, pair by pair in fp32, and sums the gradient of the gate (math.md 3.6). That gradient

@@ -60,4 +60,18 @@ struct GradientShared {
   float row_gate[2][S::kRows];  // scalar gate: inclusive and exclusive reads
 };
 
+/// Whether the pairs of a diagonal block are products of gated rows. Read anew wherever it is
+/// asked: in the products registers are scarce.
+template <class S>
+__device__ __forceinline__ bool reaches_all(const GradientShared<S>& shared, int block) {
+  if constexpr (S::kVector) {
+    int reach = kBlock;
+#pragma unroll
+    for (int part = 0; part < S::kKeys / 64; ++part)
+      reach = min(reach, *static_cast<const volatile int*>(&shared.rows.reach[block][part]));
+    return reach == kBlock;
+  }
+  return true;
+}
+
 }  // namespace fla::cuda::chunk

@@ -268,7 +268,9 @@ __device__ __forceinline__ void dot_written(const Keys& keys, const float (&d)[4
   }
 }
 
-/// Rows and blocks off the diagonal (vector gate), or everything (scalar gate).
+/// Adds what pairs give. Where gated rows reach, the block on the diagonal is among them; a vector
+/// gate's rows then count from the other edge of the block, q and a from its end, k and b from its
+/// start.
 template <class S>
 __device__ __forceinline__ void add_pairs(const Params& p, GradientShared<S>* shared,
                                           Accumulators<S>* acc) {
@@ -292,6 +294,11 @@ __device__ __forceinline__ void add_pairs(const Params& p, GradientShared<S>* sh
     dot_written<S>(rows.k, acc->wide[G::kK], row, x, sums);
     if constexpr (S::kDplr)
       dot_written<S>(rows.b[0], acc->wide[G::kB], row, x, sums);
+    if (reaches_all(*shared, block)) {
+      decay_block(rows, block, x, acc->wide[G::kK]);
+      if constexpr (S::kDplr)
+        decay_block(rows, block, x, acc->wide[G::kB]);
+    }
   } else {
     const float* g = rows.log_decay;
     const float last = g[S::kRows - 1];
@@ -327,9 +334,10 @@ __device__ __forceinline__ void add_pairs(const Params& p, GradientShared<S>* sh
     }
   }
 
-  constexpr int kOnDiagonal = S::kVector ? 0 : 1;
 #pragma unroll 1
-  for (int col = 0; col < block + kOnDiagonal; ++col) {
+  for (int col = 0; col <= block; ++col) {
+    if (col == block && !reaches_all(*shared, block))
+      break;
     if constexpr (S::kVector) {
       decay_block(rows, col, x, acc->wide[G::kQ]);
       if constexpr (S::kSolved)
@@ -347,7 +355,9 @@ __device__ __forceinline__ void add_pairs(const Params& p, GradientShared<S>* sh
   // Column sums: the decays in between come in as the sum moves towards its own block.
   float columns[S::kDplr ? 2 : 1][4][4] = {};
 #pragma unroll 1
-  for (int later = S::kBlocks - 1; later >= block + 1 - kOnDiagonal; --later) {
+  for (int later = S::kBlocks - 1; later >= block; --later) {
+    if (later == block && !reaches_all(*shared, block))
+      break;
     if constexpr (S::kVector) {
       decay_block(rows, later, x, columns[0]);
       if constexpr (S::kDplr)

@@ -43,10 +43,10 @@ struct GatedRows {
 
 template <class S>
 struct PrepShared {
-  // Below the diagonal a . b (negated: M of the solve) or a . k, on and above it q . b or q . k,
-  // transposed.
+  // Below the diagonal a . b (negated: M of the solve) or a . k; on and above it, transposed, the
+  // columns of q . b or q . k that gated rows do not reach.
   Square<S::kRows> with_b[S::kSolved ? 1 : 0];
-  Square<S::kRows> with_k[S::kPlain ? 1 : 0];
+  Square<S::kRows> with_k[S::kPlain && S::kVector ? 1 : 0];
   alignas(16) GatedRows<S> rows;
 };
 
@@ -490,10 +490,10 @@ __device__ __forceinline__ void grow_keys(const GatedRows<S>& rows, const RawKey
   }
 }
 
-/// Gates the rows of `keys` to their block's end. With `out` the rows decayed over the whole chunk
-/// go there.
-template <class S, int kThreads>
-__device__ __forceinline__ void gate_keys(const GatedRows<S>& rows, const RawKeys<S>& raw,
+/// Gates rows to their block's end, into `keys`; `raw(n)` is row n of the block. With `out` the
+/// rows decayed over the whole chunk go there.
+template <class S, int kThreads, class Raw>
+__device__ __forceinline__ void gate_keys(const GatedRows<S>& rows, Raw raw,
                                           typename GatedRows<S>::Keys* keys, char* out) {
   const ChannelPair<S, kThreads> own;
   const float2 after = decay_between(rows, own.block + 1, S::kBlocks, own.x);
@@ -501,7 +501,8 @@ __device__ __forceinline__ void gate_keys(const GatedRows<S>& rows, const RawKey
 #pragma unroll
   for (int n = kBlock - 1; n >= 0; --n) {
     const int i = own.first + n;
-    const float2 k = make_float2(raw.of[n].x * factor.x, raw.of[n].y * factor.y);
+    float2 k = raw(n);
+    k.x *= factor.x, k.y *= factor.y;
     keys->set2(i, own.x, k.x, k.y);
     if (out != nullptr)
       store_pair<typename GatedRows<S>::Keys>(out, i, own.x, after.x * k.x, after.y * k.y);
@@ -564,7 +565,7 @@ __device__ __forceinline__ void store_scores(const Params& p, const Where& where
                                              char* tiles) {
   using Narrow = Tile<S::kRows, S::kRows, S::kPlanes>;
   const float skip = row != col ? 0.0F : parameter_at(p.slots.d_skip, where.head);
-  const int columns =
+  [[maybe_unused]] const int columns =
       S::kVector && row == col ? col * kBlock + reach_of(shared->rows, col) : S::kRows;
 #pragma unroll
   for (int n = 0; n < 2; ++n) {
@@ -579,12 +580,14 @@ __device__ __forceinline__ void store_scores(const Params& p, const Where& where
         const int j = first + e;
         if (j > i)
           continue;
-        if (j >= columns) {
-          if constexpr (S::kPlain)
-            q_k[e] = shared->with_k[0].s[j][i];
-          if constexpr (S::kSolved)
-            q_b[e] = shared->with_b[0].s[j][i];
-          continue;
+        if constexpr (S::kVector) {
+          if (j >= columns) {
+            if constexpr (S::kPlain)
+              q_k[e] = shared->with_k[0].s[j][i];
+            if constexpr (S::kSolved)
+              q_b[e] = shared->with_b[0].s[j][i];
+            continue;
+          }
         }
         float for_q = p.scale;
         float for_a = 1.0F;
@@ -656,9 +659,13 @@ __device__ __forceinline__ void gate_rows(const Params& p, GatedRows<S>* rows) {
   const ChannelPair<S, kThreads> own;
   if (!own.exists())
     return;
-  gate_keys<S, kThreads>(*rows, raw_keys<S, kThreads>(rows->k), &rows->k, nullptr);
+  const auto gate = [&](typename GatedRows<S>::Keys* keys) {
+    gate_keys<S, kThreads>(
+        *rows, [&](int n) { return keys->get2(own.first + n, own.x); }, keys, nullptr);
+  };
+  gate(&rows->k);
   if constexpr (S::kDplr)
-    gate_keys<S, kThreads>(*rows, raw_keys<S, kThreads>(rows->b[0]), &rows->b[0], nullptr);
+    gate(&rows->b[0]);
 }
 
 /// The same; the scores of the diagonal blocks come in between, and the rows decayed over the whole
@@ -683,9 +690,13 @@ __device__ __forceinline__ void gate_and_score(const Params& p, const Where& whe
   diagonal_scores(p, where, shared, tiles);
   __syncthreads();
   if (own.exists()) {
-    gate_keys<S, kPrepThreads>(rows, k, &rows.k, tiles + (S::kPlain ? S::kTiles.k : S::kTiles.b));
-    if constexpr (S::kDplr)
-      gate_keys<S, kPrepThreads>(rows, b, &rows.b[0], tiles + S::kTiles.b);
+    gate_keys<S, kPrepThreads>(
+        rows, [&](int n) { return k.of[n]; }, &rows.k,
+        tiles + (S::kPlain ? S::kTiles.k : S::kTiles.b));
+    if constexpr (S::kDplr) {
+      gate_keys<S, kPrepThreads>(
+          rows, [&](int n) { return b.of[n]; }, &rows.b[0], tiles + S::kTiles.b);
+    }
     if (own.block == 0)
       *reinterpret_cast<float2*>(tiles + S::kTiles.gamma + own.x * 4) =
           decay_between(rows, 0, S::kBlocks, own.x);
