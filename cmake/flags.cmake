@@ -12,6 +12,11 @@ endif()
 # and this halves it.
 set(FLA_COLD_FLAGS -O1 -g1)
 
+# For files that include <regex>: under GCC's sanitizers libstdc++'s own code draws this warning.
+if(FLA_SANITIZE)
+  set(FLA_REGEX_FLAGS $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+endif()
+
 if(FLA_CUDA)
   # Real code for Hopper and for Blackwell. The Blackwell code is compiled and has never been run.
   # No --use_fast_math: approximate instructions are called by name.

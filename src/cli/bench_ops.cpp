@@ -3,7 +3,6 @@
 #include "perf/bench_ops.h"
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <utility>

@@ -5,8 +5,6 @@
 #include <ctime>
 #include <filesystem>
 
-#include <fmt/format.h>
-
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "perf/evidence/check.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // `fla evidence` and its parts bundle, run, import, explain.
-#include <algorithm>
 #include <ctime>
 #include <filesystem>
 
@@ -88,6 +87,7 @@ void declare_rules(CLI::App* app, Options* options) {
   app->add_option("--gate", what.gate, "Correctness test to run on head, or none");
   app->add_option("--varlen-unsupported", what.varlen_unsupported, "Why there is no varlen row");
   app->add_option("--kernel", what.kernel, "Regular expression of the kernel to profile");
+  app->add_flag("--new-op", what.new_op, "Base has no counterpart: measure head alone");
   app->add_option("--profile", what.profile, "both (default), head, none");
   app->add_option("--rounds", what.rounds, "Exactly so many (default: 6 to 30)")
       ->check(CLI::Range(int64_t{1}, int64_t{99}));
@@ -138,6 +138,7 @@ ev::SessionOptions session_options(const Options& options, Progress* progress) {
   session.budget_s = options.budget_s;
   session.wait_s = options.wait_s;
   session.card = this_hardware(options.lib_dir);
+  session.lib_dir = options.lib_dir;
   session.ncu = options.ncu;
   session.environment = perf::host::read_environment();
   const std::string runtime = variable(session.environment, "XDG_RUNTIME_DIR");
@@ -190,7 +191,7 @@ int show(const ev::RunResult& result) {
   return told(result.outcome);
 }
 
-/// Adds the run's comparison to the history.
+/// Adds the run's comparison to the history, under the run's name.
 void remember_run(const std::string& run_dir) {
   const Result<std::string> text = perf::host::read_file(ev::comparison_path(run_dir));
   if (!text.ok()) {
@@ -198,7 +199,7 @@ void remember_run(const std::string& run_dir) {
   }
   if (const Result<perf::Comparison> comparison = perf::read_comparison(text.value());
       comparison.ok()) {
-    remember(comparison.value());
+    remember_evidence(comparison.value(), fs::path(run_dir).filename().string());
   }
 }
 
@@ -357,7 +358,11 @@ int evidence_import(const Arguments& arguments) {
   }
   const std::string run_dir = repo.value() + "/profile/" + name;
   const ev::Outcome outcome = ev::import_run(repo.value(), from, run_dir);
-  return outcome.ok() ? show({outcome, run_dir}) : told(outcome);
+  if (!outcome.ok()) {
+    return told(outcome);
+  }
+  remember_run(run_dir);
+  return show({outcome, run_dir});
 }
 
 int evidence_explain(const Arguments& arguments) {

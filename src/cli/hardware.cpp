@@ -8,7 +8,9 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "perf/evidence/config.h"
 #include "perf/hardware/hardware_json.h"
+#include "perf/host/git.h"
 #include "perf/host/process.h"
 #include "perf/write_file.h"
 
@@ -123,7 +125,14 @@ int hardware(const Arguments& arguments) {
   if (!found.ok()) {
     return fail(kUsage, found.status().message());
   }
-  const perf::Hardware& card = found.value();
+  perf::Hardware card = found.value();
+  if (const Result<std::string> repo = perf::host::top_level("."); repo.ok()) {
+    const auto config = perf::evidence::load_config(repo.value());
+    if (!config.ok()) {
+      return fail(kUnreadable, config.status().message());
+    }
+    perf::evidence::limit_class(config.value().hardware, &card);
+  }
   if (!print(perf::to_text(card), options.json == "-")) {
     return fail(kWorkload, "cannot write to stdout");
   }

@@ -2,7 +2,6 @@
 // `fla history`: what was measured before.
 #include "perf/history/history.h"
 
-#include <cmath>
 #include <limits>
 
 #include <fmt/format.h>

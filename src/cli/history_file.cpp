@@ -55,4 +55,10 @@ void remember(const perf::Comparison& comparison) {
   });
 }
 
+void remember_evidence(const perf::Comparison& comparison, const std::string& run_name) {
+  remember_by([&](perf::History* history) {
+    return history->add_evidence(comparison, utc_text(std::time(nullptr)), run_name).status();
+  });
+}
+
 }  // namespace fla::cli

@@ -25,5 +25,6 @@ std::string utc_text(std::time_t moment);
 /// else.
 void remember(const perf::Results& results, const std::string& name);
 void remember(const perf::Comparison& comparison);
+void remember_evidence(const perf::Comparison& comparison, const std::string& run_name);
 
 }  // namespace fla::cli

@@ -131,7 +131,7 @@ Result<Timings> GpuBench::sample(const BenchCall& call, const Sets& sets, const 
   if (row.timer != "graph") {
     const Measured measured = {.sample = [&](int64_t i) -> Result<double> {
                                  const size_t set = static_cast<size_t>(i) % sets.size();
-                                 const Status ready = set == 0 ? last.before() : Status();
+                                 Status ready = set == 0 ? last.before() : Status();
                                  return ready.ok() ? timer_.flushed([&] { return run(set); })
                                                    : Result<double>(ready);
                                },
@@ -150,7 +150,7 @@ Result<Timings> GpuBench::sample(const BenchCall& call, const Sets& sets, const 
   }
   const Measured measured = {
       .sample = [&](int64_t /*number*/) -> Result<double> {
-        if (const Status ready = last.before(); !ready.ok()) {
+        if (Status ready = last.before(); !ready.ok()) {
           return ready;
         }
         const Result<double> seconds = timer_.replayed(graph.value());

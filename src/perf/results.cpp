@@ -11,6 +11,7 @@
 #include "perf/format.h"
 #include "perf/hardware/hardware_json.h"
 #include "perf/host/digest.h"
+#include "perf/json_value.h"
 
 namespace fla::perf {
 namespace {
@@ -19,19 +20,6 @@ using Json = nlohmann::ordered_json;
 
 std::optional<double> defined(double value) {
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
-}
-
-Json number(std::optional<double> value) {
-  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
-}
-
-template <class T>
-Json or_null(const T& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-Json text_or_null(const std::string& text) {
-  return text.empty() ? Json(nullptr) : Json(text);
 }
 
 Json interval(const std::optional<std::pair<double, double>>& pair) {
@@ -43,11 +31,11 @@ Json interval(const std::optional<std::pair<double, double>>& pair) {
 
 Json block_json(const Block& block) {
   return {{"round", block.round},
-          {"median_s", number(block.median_s)},
-          {"q1_s", number(block.q1_s)},
-          {"q3_s", number(block.q3_s)},
-          {"min_s", number(block.min_s)},
-          {"p95_s", number(block.p95_s)},
+          {"median_s", or_null(block.median_s)},
+          {"q1_s", or_null(block.q1_s)},
+          {"q3_s", or_null(block.q3_s)},
+          {"min_s", or_null(block.min_s)},
+          {"p95_s", or_null(block.p95_s)},
           {"n", block.n}};
 }
 
@@ -106,27 +94,27 @@ Json row_json(const ResultRow& row, const Peaks& peaks) {
                {"coverage", row.coverage},
                {"axes", row.axes},
                {"cu_seqlens", offsets_json(row)},
-               {"plan", text_or_null(row.plan)},
-               {"workload_digest", text_or_null(row.workload_digest)},
+               {"plan", or_null(row.plan)},
+               {"workload_digest", or_null(row.workload_digest)},
                {"status", row_status_name(row.status)},
-               {"reason", text_or_null(row.reason)},
+               {"reason", or_null(row.reason)},
                {"timer", row.timer},
                {"rotation", row.rotation},
                {"sm_mhz", or_null(row.sm_mhz)},
                {"tokens", row.tokens},
                {"blocks", std::move(blocks)},
-               {"median_s", number(row.median_s)},
+               {"median_s", or_null(row.median_s)},
                {"ci95_s", interval(row.ci95_s)},
-               {"tokens_per_s", number(derived.tokens_per_s)},
-               {"bandwidth_fraction", number(derived.bandwidth_fraction)},
-               {"compute_fraction", number(derived.compute_fraction)},
+               {"tokens_per_s", or_null(derived.tokens_per_s)},
+               {"bandwidth_fraction", or_null(derived.bandwidth_fraction)},
+               {"compute_fraction", or_null(derived.compute_fraction)},
                {"peak_bytes", or_null(row.peak_bytes)},
                {"model",
-                {{"min_bytes", number(row.min_bytes)},
-                 {"flops", number(row.flops)},
-                 {"floor_s", number(derived.floor_s)},
-                 {"x_over_floor", number(derived.x_over_floor)}}},
-               {"accuracy", {{"ref", "fp64"}, {"rel_l2", number(row.rel_error)}}},
+                {{"min_bytes", or_null(row.min_bytes)},
+                 {"flops", or_null(row.flops)},
+                 {"floor_s", or_null(derived.floor_s)},
+                 {"x_over_floor", or_null(derived.x_over_floor)}}},
+               {"accuracy", {{"ref", "fp64"}, {"rel_l2", or_null(row.rel_error)}}},
                {"flags", row.flags}};
   json["null_reasons"] = null_reasons_json(row, peaks, json);
   return json;
@@ -143,11 +131,11 @@ Json machine_json(const Results& results) {
 
 Json peaks_json(const Peaks& peaks) {
   return {{"threads", peaks.threads},
-          {"copy_bytes_per_s", number(peaks.copy_bytes_per_s)},
-          {"copy_reason", text_or_null(peaks.copy_reason)},
-          {"flops_per_s", number(peaks.flops_per_s)},
-          {"flops_reason", text_or_null(peaks.flops_reason)},
-          {"blas_core", text_or_null(peaks.blas_core)}};
+          {"copy_bytes_per_s", or_null(peaks.copy_bytes_per_s)},
+          {"copy_reason", or_null(peaks.copy_reason)},
+          {"flops_per_s", or_null(peaks.flops_per_s)},
+          {"flops_reason", or_null(peaks.flops_reason)},
+          {"blas_core", or_null(peaks.blas_core)}};
 }
 
 Json gpu_json(const std::optional<Gpu>& gpu) {
@@ -155,14 +143,14 @@ Json gpu_json(const std::optional<Gpu>& gpu) {
     return nullptr;
   }
   return {{"name", gpu->name},
-          {"driver", text_or_null(gpu->driver)},
+          {"driver", or_null(gpu->driver)},
           {"compute_capability", gpu->compute_capability},
           {"num_sms", gpu->num_sms},
           {"memory_bytes", gpu->memory_bytes},
           {"l2_bytes", gpu->l2_bytes},
           {"max_sm_mhz", or_null(gpu->max_sm_mhz)},
           {"peaks", peaks_json(gpu->peaks)},
-          {"node_s", number(gpu->node_s)}};
+          {"node_s", or_null(gpu->node_s)}};
 }
 
 bool any_on_cpu(const Results& results) {
@@ -394,8 +382,8 @@ std::string to_json(const Results& results) {
       {"hardware", machine_json(results)},
       {"card", results.card ? hardware_json(*results.card) : Json(nullptr)},
       {"session",
-       {{"boot_id", text_or_null(results.boot_id)},
-        {"gpu_uuid", text_or_null(results.card ? results.card->uuid : "")}}},
+       {{"boot_id", or_null(results.boot_id)},
+        {"gpu_uuid", or_null(results.card ? results.card->uuid : "")}}},
       {"peaks", peaks_json(results.peaks)},
       {"gpu", gpu_json(results.gpu)},
       {"rows", std::move(rows)}};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Reader of fla.results/1.
-#include <array>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

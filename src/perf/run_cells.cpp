@@ -78,6 +78,22 @@ LastCall last_call(const BenchCall& call, const TensorSet& tensors) {
           call.cell().mode == Mode::kDecode};
 }
 
+LastCall::Alteration alteration(const BenchCall& call, const TensorSet& tensors) {
+  const TensorView view = altered_input(call, tensors);
+  const auto* const bytes = static_cast<const char*>(view.data);
+  const std::vector<char> kept(
+      bytes, bytes + static_cast<size_t>(view.num_elements()) * dtype_bytes(view.dtype));
+  return {.alter = [view, size = kept.size()]() -> Status {
+            std::memset(view.data, kAlterByte, size);
+            return {};
+          },
+          .call = [&call, &tensors] { return call.run(tensors, Stream(nullptr)); },
+          .restore = [view, kept]() -> Status {
+            std::memcpy(view.data, kept.data(), kept.size());
+            return {};
+          }};
+}
+
 MeasurePolicy measure_policy(const BenchOpsOptions& options) {
   if (options.quick) {
     return {.rounds = 1, .budget_s = 0.45, .min_warmup_s = 0.02, .max_warmup_s = 0.15};
@@ -212,6 +228,11 @@ class Bench {
     LastCall last = last_call(call, sets[0].tensors);
     if (Status status = last.note_first(); !status.ok()) {
       return end(row, RowStatus::kFailed, status.message());
+    }
+    const Result<std::string> reused = last.reused(alteration(call, sets[0].tensors));
+    if (!reused.ok() || !reused.value().empty()) {
+      row->wrong = reused.ok();
+      return end(row, RowStatus::kFailed, reused.ok() ? reused.value() : reused.status().message());
     }
     const auto one_call = [&](int64_t i) {
       return call.run(sets[static_cast<size_t>(i) % sets.size()].tensors, no_stream);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -88,6 +87,33 @@ std::vector<TensorView> written_views(const BenchCall& call, const TensorSet& te
     }
   }
   return views;
+}
+
+TensorView altered_input(const BenchCall& call, const TensorSet& tensors) {
+  for (const ops::SlotSpec& spec : call.row().slots) {
+    const TensorView& view = tensors[spec.slot];
+    if (view.data != nullptr && !ops::is_output(spec.slot) && is_floating(view.dtype)) {
+      return view;
+    }
+  }
+  return {};
+}
+
+Result<std::string> LastCall::reused(const Alteration& input) const {
+  for (const auto& step : {input.alter, input.call}) {
+    if (Status status = step(); !status.ok()) {
+      return status;
+    }
+  }
+  const Result<uint64_t> after = outputs_.digest();
+  const Status restored = input.restore();
+  if (!after.ok() || !restored.ok()) {
+    return after.ok() ? restored : after.status();
+  }
+  return first_ != blank_ && after.value() == first_
+             ? std::string(
+                   "other inputs at the same addresses gave the same outputs: results are reused")
+             : std::string();
 }
 
 Status LastCall::note_first() {

@@ -27,6 +27,11 @@ std::vector<TensorView> written_views(const BenchCall& call, const TensorSet& te
 /// What outputs are overwritten with; new outputs are all ones.
 constexpr int kOverwriteByte = 0x5a;
 
+/// The first floating-point input of a call, which every output or some gradient depends on, and
+/// what it is filled with to see whether they follow.
+TensorView altered_input(const BenchCall& call, const TensorSet& tensors);
+constexpr int kAlterByte = 0x3c;  // bf16 and fp32: 0.0115; fp16: 1.06
+
 /// Proves that the last timed call on the first input set did its work: its outputs are
 /// overwritten, outside the timed span, before each timed call on that set.
 class LastCall {
@@ -40,6 +45,16 @@ class LastCall {
 
   /// After the first call, untimed.
   Status note_first();
+
+  /// An input with other contents under the same pointers, and back.
+  struct Alteration {
+    std::function<Status()> alter;
+    std::function<Status()> call;
+    std::function<Status()> restore;
+  };
+  /// After note_first(), untimed: what is wrong when the outputs do not follow the inputs.
+  Result<std::string> reused(const Alteration& input) const;
+
   /// Before a timed call on the set.
   Status before() const { return outputs_.overwrite(); }
   /// After the last one: what is wrong; empty where nothing is.

@@ -139,6 +139,8 @@ class Repository(unittest.TestCase):
             self.assertTrue((run / name).exists(), name)
         self.assertEqual(json.loads((run / "evidence.json").read_text())["verdict"], "improvement")
         self.assertNotIn("profile", self.git("status", "--porcelain"))
+        self.assertRegex(self.fla("history", "list").stdout, r"(?m) first +evidence .* improvement ")
+        self.assertIn("op|ms|foreign|", self.fla("history", "show", "first").stdout)
 
         self.commit("change")
         for arguments in (["--summary", "Faster.", "--risk", "None.", "--impact", "All."],
@@ -186,6 +188,16 @@ chmod +x build/fla
         self.assertNotEqual(evidence["identity"]["head"], evidence["identity"]["base"])
         for rule in ("R-BENCH-1", "R-BENCH-2", "R-BENCH-3", "R-BENCH-5", "R-GATE-1", "R-NCU-5"):
             self.assertRegex(done.stdout, rf"(?m)^{rule} +pass")
+
+        alone = self.fla("evidence", "--base", "main", "--op", "chunk_kda", "--custom-shapes",
+                         '{"small": {"T": 64, "H": 1, "D": 16}}', "--device", "cpu", "--rounds", "1", "--run", "alone",
+                         "--new-op", "--no-varlen")
+        self.assertEqual(alone.returncode, 1, alone.stderr)
+        evidence = json.loads((self.repo / "profile/alone/evidence.json").read_text())
+        jsonschema.validate(evidence, json.loads((SOURCE / "schemas/fla.evidence.1.schema.json").read_text()))
+        self.assertEqual((evidence["verdict"], evidence["identity"]["base"]), ("new", None))
+        self.assertRegex(alone.stdout, r"(?m)^R-BENCH-1 +pass")
+        self.assertRegex(alone.stdout, r"(?m)^R-BENCH-5 +pass")
 
         self.write("make.sh", "exit 3\n")
         broken = self.fla("evidence", "--base", "main", "--op", "chunk_kda", "--run", "broken")
@@ -237,6 +249,19 @@ chmod +x build/fla
                 self.assertEqual(done.returncode, status, done)
                 self.assertIn(says, done.stderr)
 
+    def test_class_is_lowered_by_configuration(self):
+        card = ["hardware", "--what-if", "NVIDIA H200", "--cc", "9.0"]
+        self.assertEqual(self.fla(*card).returncode, 0)
+        self.write("fla.toml", '[hardware]\n"NVIDIA H*" = "reference"\n"NVIDIA A100" = "accepted"\n')
+        lowered = self.fla(*card)
+        self.assertEqual(lowered.returncode, 1, lowered.stderr)
+        self.assertIn("lowered from accepted by fla.toml", lowered.stdout)
+        self.assertEqual(self.fla("hardware", "--what-if", "NVIDIA A100", "--cc", "8.0").returncode, 1)
+        self.write("fla.toml", '[hardware]\n"NVIDIA H*" = "best"\n')
+        refused = self.fla(*card)
+        self.assertEqual(refused.returncode, 9)
+        self.assertIn("line 2", refused.stderr)
+
     def test_hygiene_comes_before_work(self):
         self.write("full_x.ncu-rep", "x")
         self.git("add", "-f", "full_x.ncu-rep")
@@ -266,6 +291,7 @@ chmod +x build/fla
         self.assertEqual(back.returncode, 0, back.stderr)
         evidence = json.loads((self.repo / "profile/away/evidence.json").read_text())
         self.assertEqual(evidence["verdict"], "improvement")
+        self.assertRegex(self.fla("history", "list").stdout, r"(?m) away +evidence .* improvement ")
 
 
 if __name__ == "__main__":

@@ -137,6 +137,27 @@ std::string all_text(const std::vector<RuleResult>& rules) {
   return to_text(rules);
 }
 
+TEST(Check, NewOpIsCompleteWithoutBase) {
+  CheckInput input = complete_input();
+  Json& run = *input.manifest;
+  run["new_op"] = true;
+  run["native"] = false;
+  run["identity"]["base"] = nullptr;
+  run["runner"]["base"] = nullptr;
+  run["benches"][0]["env"]["base"] = Json::array();
+  run["verdict"] = "new";
+  run["human"]["conclusion"] = "neutral";
+  for (Json& each : run["rows"]) {
+    each["verdict"] = "new";
+    each["base"]["status"] = "missing";
+  }
+  input.mr_text = merge_request_text(run);
+  EXPECT_THAT(ids_with(check(input, {}), Mark::kFail), IsEmpty()) << all_text(check(input, {}));
+  run["human"]["conclusion"] = "improvement";  // over what?
+  input.mr_text = merge_request_text(run);
+  EXPECT_THAT(ids_with(check(input, {}), Mark::kFail), ElementsAre("R-CONC-2"));
+}
+
 TEST(Check, CompleteRunPasses) {
   const auto rules = check(complete_input(), {});
   EXPECT_THAT(ids_with(rules, Mark::kFail), IsEmpty()) << all_text(rules);
@@ -179,6 +200,8 @@ const std::vector<Mutation>& mutations() {
       {"R-HW-1", [](In i) { (*i->manifest)["machine"]["uuid"] = ""; }},
       {"R-HW-2", [](In i) { (*i->manifest)["machine"]["class"] = "reference"; }},
       {"R-HW-3", [](In i) { (*i->manifest)["human"]["conclusion_text"] = "Faster on A100 too."; }},
+      {"R-HW-3", [](In i) { (*i->manifest)["human"]["conclusion_text"] = "So on an RTX 5090."; }},
+      {"R-HW-3", [](In i) { (*i->manifest)["human"]["conclusion_text"] = "P40 and A800: 2x."; }},
       {"R-BENCH-1", [](In i) { (*i->manifest)["runner"]["head"] = "other"; }},
       {"R-BENCH-1", [](In i) { (*i->manifest)["benches"][0]["env"]["head"] = {"f"}; }},
       {"R-BENCH-1",

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: MIT
 // Runs of evidence with a bench that is a shell script: verdicts, kill and resume, bundles,
 // refusals.
+#include <algorithm>
 #include <filesystem>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "cuda/runtime/library.h"
+#include "cuda/runtime/nvml.h"
 #include "perf/evidence/build.h"
 #include "perf/evidence/bundle.h"
 #include "perf/evidence/check.h"
+#include "perf/evidence/config.h"
+#include "perf/evidence/disturbance.h"
 #include "perf/evidence/facts.h"
 #include "perf/evidence/manifest.h"
 #include "perf/evidence/outcome.h"
@@ -258,8 +263,93 @@ TEST_F(EvidenceRun, ResumesAfterAKillAtEveryLine) {
     // What was finished was not done again.
     const std::string after = host::read_file(journal_path(folders(run).run)).value();
     ASSERT_TRUE(after.starts_with(journal.substr(0, ends[i]))) << i;
+    ASSERT_EQ(std::count(after.begin(), after.end(), '\n'), std::ssize(ends)) << i;
     fs::remove_all(folders(run).run);
   }
+}
+
+TEST_F(EvidenceRun, NewOpMeasuresHeadAlone) {
+  plan_.new_op = true;
+  fs::remove_all(folders().base);
+  ASSERT_EQ(go().exit_status, 0);
+  const Json json = manifest();
+  EXPECT_EQ(json["state"], "complete");
+  EXPECT_EQ(json["verdict"], "new");
+  EXPECT_EQ(json["rows"][0]["verdict"], "new");
+  EXPECT_EQ(json["rows"][0]["base"]["reason"], "no counterpart");
+  EXPECT_EQ(json["rows"][0]["head"]["blocks_s"].size(), 12u);
+  EXPECT_FALSE(fs::exists(folders().run + "/analysis/logs/one_first_0_0.log"));  // base's block
+}
+
+TEST_F(EvidenceRun, ClassIsLoweredAndNeverRaised) {
+  plan_.hardware = {{"NVIDIA H20?", "reference"}, {"NVIDIA*", "preferred"}};
+  ASSERT_EQ(go().exit_status, 0);
+  EXPECT_EQ(manifest()["machine"]["class"], "reference");
+  EXPECT_THAT(manifest()["machine"]["reason"].get<std::string>(),
+              HasSubstr("lowered from accepted by fla.toml"));
+  plan_.hardware = {{"NVIDIA*", "preferred"}, {"NVIDIA B200", "reference"}};
+  ASSERT_EQ(go(options_here(folder_), "second").exit_status, 0);
+  EXPECT_EQ(manifest("second")["machine"]["class"], "accepted");
+  EXPECT_THAT(manifest("second")["machine"]["flags"], ::testing::IsEmpty());
+}
+
+TEST(Disturbance, OfTheMomentsAroundABlock) {
+  const GpuState calm{cuda::kPowerCap, {7}};
+  EXPECT_THAT(disturbances(calm, calm, {}), ::testing::IsEmpty());
+  EXPECT_THAT(disturbances(calm, {}, {cuda::kThermalHardware, {7}}), ElementsAre("throttled"));
+  EXPECT_THAT(disturbances(calm, {cuda::kPowerBrake, {7, 8}}, calm),
+              ElementsAre("throttled", "shared-gpu"));
+  EXPECT_THAT(disturbances(calm, calm, {cuda::kPowerCap, {8}}), ElementsAre("shared-gpu"));
+}
+
+/// The same beside an NVML that is played.
+class DisturbedRun : public EvidenceRun {
+ protected:
+  void SetUp() override {
+    if (cuda::Library::open({"libnvidia-ml.so.1"}, "").ok()) {
+      GTEST_SKIP() << "this machine has NVML";
+    }
+    EvidenceRun::SetUp();
+    plan_.least_rounds = plan_.most_rounds = 1;
+    plays("h200");
+  }
+  void TearDown() override { ::unsetenv("FAKE_NVML"); }
+  static void plays(const char* role) { ::setenv("FAKE_NVML", role, 1); }
+
+  /// Plays `role` from the first measured block on, until `blocks` have been run again.
+  Outcome disturbed(const char* role, int blocks) {
+    SessionOptions options = options_here(folder_);
+    options.lib_dir = FLA_FAKE_NVML_DIR;
+    options.say = [this, role, blocks](const std::string& text) {
+      if (text.find("block 1 of 4") != std::string::npos) {
+        plays(role);
+      }
+      repeats_ += text.ends_with(", again") ? 1 : 0;
+      if (repeats_ == blocks) {
+        plays("h200");
+      }
+    };
+    return go(options);
+  }
+  int repeats_ = 0;
+};
+
+TEST_F(DisturbedRun, BlocksAreRunAgain) {
+  ASSERT_EQ(disturbed("throttled", 2).exit_status, 0);
+  EXPECT_EQ(repeats_, 2);
+  EXPECT_THAT(manifest()["rows"][0]["flags"], ::testing::IsEmpty());
+}
+
+TEST_F(DisturbedRun, BlocksThatStayThrottledAreKeptWithAFlag) {
+  ASSERT_EQ(disturbed("throttled", 100).exit_status, 0);
+  EXPECT_EQ(repeats_, 3 * 4);
+  EXPECT_THAT(manifest()["rows"][0]["flags"], ElementsAre("throttled"));
+  EXPECT_EQ(manifest()["rows"][0]["rounds"], 1);
+}
+
+TEST_F(DisturbedRun, AnotherProcessIsSeen) {
+  ASSERT_EQ(disturbed("shared", 100).exit_status, 0);
+  EXPECT_THAT(manifest()["rows"][0]["flags"], ElementsAre("shared-gpu"));
 }
 
 /// The same with a profiler that is played.
@@ -434,6 +524,28 @@ TEST_F(EvidenceInGit, WholeRunOfADirtyTree) {
   EXPECT_EQ(go().run_dir, repo_.path() + "/profile/op_dense_20250603_2");
   request_.what.run_name = "op_dense_20250603";
   EXPECT_EQ(go().outcome.exit_status, kUsage);
+}
+
+TEST_F(EvidenceInGit, NewOpIsPlannedWithoutBase) {
+  Config config;
+  config.binary = "out/tool";
+  config.hardware = {{"NVIDIA*", "reference"}};
+  request_.what.new_op = true;
+  request_.what.profile = "both";
+  Plan plan = make_plan(request_.what, config).value();
+  EXPECT_EQ(plan.profile, "head");
+  EXPECT_THAT(to_text(plan), HasSubstr("not run: it has no counterpart"));
+  EXPECT_EQ(parse_plan("plan.json", to_json(plan)).value().hardware.size(), 1u);
+  plan.build = {"sh -c 'grep -q 9.5 time.txt'"};  // base's would fail
+  const Folders folders{outside_.path() + "/run", outside_.path() + "/wt/b",
+                        outside_.path() + "/wt/h", outside_.path() + "/caches"};
+  ASSERT_TRUE(make_worktrees(repo_.path(), plan, folders).ok());
+  auto journal = Journal::open(outside_.path() + "/journal").value();
+  EXPECT_EQ(build_sides(plan, folders, options_here(outside_), &journal).exit_status, 0);
+  const RunResult result = go();
+  ASSERT_EQ(result.outcome.exit_status, 0) << result.outcome.message;
+  const std::string text = host::read_file(result.run_dir + "/MR.md").value();
+  EXPECT_THAT(text, HasSubstr("note: base has no counterpart (--new-op)"));
 }
 
 TEST_F(EvidenceInGit, FactsFollowTheTree) {

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """Plays Nsight Compute for tests: it runs the program, "collects" recorded pages, prints them.
 

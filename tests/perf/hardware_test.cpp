@@ -199,6 +199,13 @@ TEST(Hardware, EveryRuleIsInTheTable) {
   EXPECT_EQ(rules.size(), 10U);
 }
 
+TEST(Hardware, ReferenceCardsInAText) {
+  EXPECT_THAT(reference_cards_in("5 % faster on H100, H20 and B200; T = 4096", ""), IsEmpty());
+  EXPECT_THAT(reference_cards_in("as on the A100-SXM4, a GeForce RTX 5090 and one P40", ""),
+              testing::UnorderedElementsAre("A100", "P40", "GeForce", "RTX"));
+  EXPECT_THAT(reference_cards_in("the A100 is faster", "NVIDIA A100-SXM4-80GB"), IsEmpty());
+}
+
 TEST(Hardware, BrandsByNameAndNumber) {
   EXPECT_EQ(find_brand("GeForce"), 5);
   EXPECT_EQ(find_brand("geforce rtx"), 15);
@@ -289,6 +296,23 @@ TEST(HardwareJson, SurvivesARoundTrip) {
   ASSERT_TRUE(read.ok()) << read.status().message();
   EXPECT_EQ(hardware_json(read.value()).dump(), hardware_json(card).dump());
   EXPECT_EQ(read.value().card_class, kAccepted);
+}
+
+TEST(HardwareJson, ALoweredClassStaysLowered) {
+  Hardware card;
+  card.name = "NVIDIA H200";
+  card.compute_capability = 90;
+  card.at_most = CardClass::kReference;
+  classify(&card);
+  EXPECT_EQ(card.card_class, CardClass::kReference);
+  EXPECT_EQ(card.rule, "H8");
+  EXPECT_THAT(card.flags, testing::ElementsAre("lowered"));
+  const auto json = nlohmann::json::parse(hardware_json(card).dump());
+  EXPECT_EQ(hardware_from_json(json).value().card_class, CardClass::kReference);
+  card.at_most = CardClass::kPreferred;
+  classify(&card);
+  EXPECT_EQ(card.card_class, kAccepted);
+  EXPECT_THAT(card.flags, IsEmpty());
 }
 
 TEST(HardwareJson, TheIdFollowsTheModelAlone) {

@@ -182,6 +182,43 @@ TEST_F(HistoryTest, ComparisonsAreListedAndShown) {
   EXPECT_EQ(history.runs(1).value().size(), 1U);
 }
 
+TEST_F(HistoryTest, EvidenceHasItsNameAndKind) {
+  History history = open();
+  const auto compared = [](double head_s) {
+    return compare_results(run_of("2025-06-03T12:00:00Z", 1),
+                           run_of("2025-06-03T13:00:00Z", head_s), {})
+        .value();
+  };
+  added(history.add_evidence(compared(2), "2025-06-03T14:00:00Z", "chunk_kda_fwd_20250603"));
+  added(history.add_evidence(compared(3), "2025-06-03T15:00:00Z", "chunk_kda_fwd_20250603"));
+  const auto runs = history.runs(10);
+  ASSERT_EQ(runs.value().size(), 2U);
+  EXPECT_EQ(runs.value()[0].kind, "evidence");
+  EXPECT_EQ(runs.value()[0].name, "chunk_kda_fwd_20250603");
+  EXPECT_EQ(runs.value()[1].kind, "evidence");
+  EXPECT_EQ(runs.value()[1].name, "");  // the name is the newest run's
+  EXPECT_EQ(history.document("chunk_kda_fwd_20250603").value(), to_json(compared(3)));
+}
+
+/// A file from before comparisons had a name and a kind.
+TEST_F(HistoryTest, OlderFilesAreBroughtUpToDate) {
+  const auto comparison =
+      compare_results(run_of("2025-06-03T12:00:00Z", 1), run_of("2025-06-03T13:00:00Z", 2), {});
+  added(open().add(comparison.value(), "2025-06-03T14:00:00Z"));
+  {
+    Result<Database> raw = Database::open(path());
+    ASSERT_TRUE(raw.ok());
+    ASSERT_TRUE(raw.value()
+                    .execute("ALTER TABLE comparison DROP COLUMN name; ALTER TABLE comparison DROP "
+                             "COLUMN kind; PRAGMA user_version = 1")
+                    .ok());
+  }
+  const auto runs = open().runs(10);
+  ASSERT_TRUE(runs.ok());
+  ASSERT_EQ(runs.value().size(), 1U);
+  EXPECT_EQ(runs.value()[0].kind, "compare");
+}
+
 TEST_F(HistoryTest, FilesAreImportedByTheirSchema) {
   History history = open();
   const Results run = run_of("2025-06-03T12:00:00Z", 1);
@@ -217,7 +254,7 @@ TEST_F(HistoryTest, OtherFilesAreRefused) {
     History history = open();
     Result<Database> raw = Database::open(path());
     ASSERT_TRUE(raw.ok());
-    ASSERT_TRUE(raw.value().execute("PRAGMA user_version = 2").ok());
+    ASSERT_TRUE(raw.value().execute("PRAGMA user_version = 3").ok());
   }
   EXPECT_THAT(std::string(History::open(path()).status().message()), HasSubstr("newer"));
   EXPECT_THAT(std::string(History::open("/dev/null/history.db").status().message()),

@@ -100,14 +100,16 @@ TEST(NcuRawPage, NoUnitsRowTwoLaunchesAndDashes) {
 
 TEST(NcuRawPage, InstancesWithAndWithoutIds) {
   const auto launches = parse_raw_page("f",
-                                       "ID,Kernel Name,x,y\n,,us,%\n"
-                                       "0,k,\"2 (1: 1; 2: 3)\",\"5 (4; 6)\"\n");
+                                       "ID,Kernel Name,x,y,z\n,,us,%,%\n"
+                                       "0,k,\"2 (1: 1; 2: 3)\",\"5 (4; 6)\","
+                                       "\"7 (90 (+0): 6; 91 (+1): 8)\"\n");
   ASSERT_TRUE(launches.ok());
   const Launch& launch = launches.value()[0];
   EXPECT_DOUBLE_EQ(*launch.value("x"), 2e-6);
   EXPECT_THAT(launch.metrics.at("x").instances,
               ElementsAre(testing::DoubleEq(1e-6), testing::DoubleEq(3e-6)));
   EXPECT_THAT(launch.metrics.at("y").instances, ElementsAre(4, 6));
+  EXPECT_THAT(launch.metrics.at("z").instances, ElementsAre(6, 8));
 }
 
 TEST(NcuRawPage, Refusals) {
@@ -216,6 +218,8 @@ TEST(NcuMetrics, CandidatesInOrderAndFlags) {
   Launch launch;
   launch.metrics["dram__throughput.avg.pct_of_peak_sustained_elapsed"].quantity = {40, "%"};
   launch.metrics["dram__bytes_op_read.sum"].quantity = {7, "byte"};
+  launch.metrics["sm__inst_executed.sum"].quantity = {5, "inst"};
+  launch.metrics["smsp__inst_executed.sum"].quantity = {3, "inst"};
   launch.metrics["lts__t_sector_hit_rate.pct"].quantity = {104, "%"};
   launch.metrics["my__l1.pct"].quantity = {12, "%"};
   const Metrics metrics = resolve_metrics(launch, {{"l1_hit", {"my__l1.pct"}}});
@@ -224,6 +228,7 @@ TEST(NcuMetrics, CandidatesInOrderAndFlags) {
   EXPECT_THAT(metrics.found.at("dram_pct").missing,
               ElementsAre("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"));
   EXPECT_EQ(metrics.value("dram_read"), 7);
+  EXPECT_EQ(metrics.value("instructions"), 3) << "of two that are there, the first";
   EXPECT_THAT(metrics.found.at("l2_hit").flags, ElementsAre("over-100"));
   EXPECT_EQ(metrics.value("l1_hit"), 12);
   EXPECT_THAT(metrics.missing.at("dram_write").suggestions, ElementsAre("dram__bytes_op_read.sum"));

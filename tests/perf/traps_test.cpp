@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Each trap sprung: skipped work, half-written outputs, trivial inputs, impossible times,
-// throttling.
+// Each trap sprung: skipped work, half-written outputs, reused results, trivial inputs, impossible
+// times, throttling.
 #include "perf/traps.h"
 
 #include <algorithm>
@@ -20,20 +20,24 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-/// A "kernel" that writes i + seed to its output, until a fault makes it do less.
+/// A "kernel" that writes i + input to its output, until a fault makes it do less.
 struct FakeKernel {
   std::vector<uint8_t> output = std::vector<uint8_t>(64, 0xff);
   int calls = 0;
   int skips_after = 1000;  // calls that do something
   size_t writes = 64;      // elements of them
   bool changes = false;    // other outputs each call
+  bool reuses = false;     // looks at its input once
+  size_t input = 0;
+  size_t remembered = 0;
 
   void run() {
     if (++calls > skips_after) {
       return;
     }
+    remembered = reuses && calls > 1 ? remembered : input;
     for (size_t i = 0; i < writes; ++i) {
-      output[i] = static_cast<uint8_t>(i + (changes ? static_cast<size_t>(calls) : 0));
+      output[i] = static_cast<uint8_t>(i + remembered + (changes ? static_cast<size_t>(calls) : 0));
     }
   }
   LastCall guard(bool in_place) {
@@ -91,6 +95,42 @@ TEST(LastCall, OtherBitsAreFound) {
   FakeKernel kernel;
   kernel.changes = true;
   EXPECT_THAT(found(kernel, 1), HasSubstr("other bits"));
+}
+
+/// What the guard finds when the input is altered after a first call.
+std::string found_with_other_input(FakeKernel kernel) {
+  LastCall guard = kernel.guard(/*in_place=*/false);
+  kernel.run();
+  EXPECT_TRUE(guard.note_first().ok());
+  const Result<std::string> wrong = guard.reused({.alter = [&]() -> Status {
+                                                    kernel.input = 1;
+                                                    return {};
+                                                  },
+                                                  .call = [&]() -> Status {
+                                                    kernel.run();
+                                                    return {};
+                                                  },
+                                                  .restore = [&]() -> Status {
+                                                    kernel.input = 0;
+                                                    return {};
+                                                  }});
+  EXPECT_EQ(kernel.input, 0U);
+  return wrong.value();
+}
+
+TEST(LastCall, ReusedResultsAreFound) {
+  FakeKernel kernel;
+  EXPECT_EQ(found_with_other_input(kernel), "");
+  kernel.reuses = true;
+  EXPECT_THAT(found_with_other_input(kernel), HasSubstr("results are reused"));
+  EXPECT_EQ(found(kernel, 5), "");  // the last timed call alone does not show it
+}
+
+TEST(LastCall, AFailedAlterationIsAnError) {
+  FakeKernel kernel;
+  LastCall guard = kernel.guard(/*in_place=*/false);
+  const auto fails = [] { return Status(Code::kInternal, "broken"); };
+  EXPECT_FALSE(guard.reused({.alter = fails, .call = fails, .restore = fails}).ok());
 }
 
 TEST(LastCall, NothingToWriteIsNothingWrong) {
@@ -160,6 +200,23 @@ TEST_F(InputsTest, OutputsAndGradientsAreWritten) {
   EXPECT_THAT(data, Contains(tensors_->tensors.grad(Slot::kQ).data));
   EXPECT_THAT(data, Not(Contains(tensors_->tensors[Slot::kQ].data)));
   EXPECT_THAT(data, Not(Contains(tensors_->tensors.grad(Slot::kO).data)));
+}
+
+/// A filling of the altered input changes what the operator gives.
+TEST_F(InputsTest, TheAlteredInputMatters) {
+  const TensorView view = altered_input(*call_, tensors_->tensors);
+  EXPECT_EQ(view.data, tensors_->tensors[Slot::kQ].data);
+  const TensorView& output = tensors_->tensors[Slot::kO];
+  const size_t bytes = static_cast<size_t>(output.num_elements()) * dtype_bytes(output.dtype);
+  const auto run = [&] {
+    EXPECT_TRUE(call_->run(tensors_->tensors, Stream(nullptr)).ok());
+    const auto* const data = static_cast<const char*>(output.data);
+    return std::vector<char>(data, data + bytes);
+  };
+  const std::vector<char> before = run();
+  std::memset(view.data, kAlterByte,
+              static_cast<size_t>(view.num_elements()) * dtype_bytes(view.dtype));
+  EXPECT_NE(run(), before);
 }
 
 TEST(WrittenViews, AStateInPlaceIsLeftOut) {

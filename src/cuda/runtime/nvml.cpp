@@ -156,8 +156,8 @@ std::optional<uint64_t> event_reasons(const Session& session) {
 
 }  // namespace
 
-Result<GpuClocks> read_clocks(const std::string& pci_bus_id) {
-  const Result<Session> opened = Session::open(pci_bus_id, "");
+Result<GpuClocks> read_clocks(const std::string& pci_bus_id, const std::string& lib_dir) {
+  const Result<Session> opened = Session::open(pci_bus_id, lib_dir);
   if (!opened.ok())
     return opened.status();
   const Session& nvml = opened.value();

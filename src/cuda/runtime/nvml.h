@@ -57,12 +57,12 @@ struct NvmlCard {
   std::vector<int64_t> compute_pids;  // processes with a context, as far as they may be seen
 };
 
-/// The clocks of the device with that PCI bus id at this moment.
-/// Errors: kIo where libnvidia-ml.so.1 is not found or refuses the device.
-Result<GpuClocks> read_clocks(const std::string& pci_bus_id);
+/// The clocks at this moment of the device with that PCI bus id, or of NVML's first one where it is
+/// empty. The library is looked for in `lib_dir` as well. Errors: kIo where libnvidia-ml.so.1 is
+/// not found or refuses the device, kNoDevice where NVML counts no card.
+Result<GpuClocks> read_clocks(const std::string& pci_bus_id, const std::string& lib_dir = "");
 
-/// The card with that PCI bus id, or NVML's first one where it is empty. The library is looked for
-/// in `lib_dir` as well. Errors: as above, and kNoDevice where NVML counts no card.
+/// The card, by the same rules.
 Result<NvmlCard> read_card(const std::string& pci_bus_id, const std::string& lib_dir);
 
 }  // namespace fla::cuda

@@ -156,7 +156,7 @@ Result<std::vector<ResultRow>> parse_fla_train(const CommandLabel& label, std::s
   set_time(step_s, steps >= 1 && steps < 1e9 ? static_cast<int64_t>(steps) : 1, &row);
   const double tokens = tokens_per_s * step_s;
   if (row.status == RowStatus::kOk && tokens >= 0.5 && tokens < 0x1p60) {
-    row.tokens = static_cast<int64_t>(tokens + 0.5);
+    row.tokens = std::llround(tokens);
     row.null_reasons.erase("tokens_per_s");
   }
   set_memory(text, "peak memory:", &row);

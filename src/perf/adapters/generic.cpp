@@ -23,7 +23,7 @@ ResultRow named_row(const CommandLabel& label, std::string name) {
     c = c == '|' ? '/' : c;
   }
   ResultRow row = foreign_row(label, "run");
-  row.op = name.empty() ? label.label : std::move(name);
+  row.op = name.empty() ? label.label : name;
   row.shape = row.op;
   return row;
 }

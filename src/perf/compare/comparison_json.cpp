@@ -1,30 +1,21 @@
 // SPDX-License-Identifier: MIT
 // fla.compare/1: written and read.
-#include <algorithm>
 #include <array>
-#include <cmath>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "perf/compare/comparison.h"
 #include "perf/json_document.h"
+#include "perf/json_value.h"
 
 namespace fla::perf {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json number(const std::optional<double>& value) {
-  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
-}
-
 Json interval_json(const std::optional<Interval>& interval) {
-  return interval ? Json::array({number(interval->low), number(interval->high)}) : Json(nullptr);
-}
-
-Json bytes_json(const std::optional<int64_t>& bytes) {
-  return bytes ? Json(*bytes) : Json(nullptr);
+  return interval ? Json::array({or_null(interval->low), or_null(interval->high)}) : Json(nullptr);
 }
 
 Json side_json(const ComparedSide& side) {
@@ -40,24 +31,24 @@ Json row_json(const RowComparison& row) {
           {"mode", row.mode},
           {"backend", row.backend},
           {"coverage", row.coverage},
-          {"base_s", number(row.base_s)},
-          {"head_s", number(row.head_s)},
+          {"base_s", or_null(row.base_s)},
+          {"head_s", or_null(row.head_s)},
           {"base_blocks_s", row.base_blocks_s},
           {"head_blocks_s", row.head_blocks_s},
           {"tokens", row.tokens},
-          {"tokens_per_s", number(row.tokens_per_s())},
+          {"tokens_per_s", or_null(row.tokens_per_s())},
           {"n", row.n},
-          {"speedup", number(row.speedup)},
+          {"speedup", or_null(row.speedup)},
           {"ci95", interval_json(row.ci95)},
-          {"noise_floor", number(row.noise_floor)},
-          {"mde", number(row.mde)},
-          {"p_signed_rank", number(row.p_signed_rank)},
+          {"noise_floor", or_null(row.noise_floor)},
+          {"mde", or_null(row.mde)},
+          {"p_signed_rank", or_null(row.p_signed_rank)},
           {"d", row.d},
           {"z", row.z},
           {"verdict", verdict_name(row.verdict)},
           {"state", regression_state_name(row.state)},
           {"reason", row.reason},
-          {"memory", {{"base", bytes_json(row.base_bytes)}, {"head", bytes_json(row.head_bytes)}}},
+          {"memory", {{"base", or_null(row.base_bytes)}, {"head", or_null(row.head_bytes)}}},
           {"flags", row.flags},
           {"explanation", row.explanation}};
 }
@@ -77,7 +68,7 @@ Json groups_json(const Comparison& comparison) {
   Json groups = Json::array();
   for (const Group& group : comparison.groups) {
     groups.push_back({{"name", group.name},
-                      {"speedup", number(group.speedup)},
+                      {"speedup", or_null(group.speedup)},
                       {"ci95", interval_json(group.ci95)},
                       {"rows", group.rows},
                       {"excluded", group.excluded}});

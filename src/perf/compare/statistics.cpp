@@ -95,7 +95,10 @@ bool is_fit(std::span<const double> z, double noise_floor) {
   const auto [low, high] = std::minmax_element(z.begin(), z.end());
   const Interval range =
       hodges_lehmann_interval(z, 0.99).value_or(Interval{.low = *low, .high = *high});
-  return range.contains(0) && noise_floor <= kMostNoiseFloor;
+  // A shift within the least floor hides nothing that a verdict needs; few samples of a slow drift
+  // often have one sign.
+  return range.low <= kLeastNoiseFloor && range.high >= -kLeastNoiseFloor &&
+         noise_floor <= kMostNoiseFloor;
 }
 
 double smallest_visible(const Effect& effect) {

@@ -94,6 +94,7 @@ Verdict run_verdict(std::span<const Verdict> rows) {
   }
   return any(Verdict::kImprovement) ? Verdict::kImprovement
          : any(Verdict::kNeutral)   ? Verdict::kNeutral
+         : any(Verdict::kNew)       ? Verdict::kNew
                                     : Verdict::kInconclusive;
 }
 

@@ -2,7 +2,6 @@
 // Worktrees, build recipes, machine code of kernels.
 #include "perf/evidence/build.h"
 
-#include <array>
 #include <cstring>
 #include <filesystem>
 
@@ -133,7 +132,7 @@ Outcome build_sides(const Plan& plan, const Folders& folders, const SessionOptio
   }
   for (const std::string side : {"base", "head"}) {
     const bool there = plan.binary.empty() || fs::exists(folders.side(side) + '/' + plan.binary);
-    if (journal->find("build/" + side) != nullptr && there) {
+    if (!runs(plan, side) || (journal->find("build/" + side) != nullptr && there)) {
       continue;
     }
     if (Outcome built = build_side(plan, side, folders, options); !built.ok()) {

@@ -34,10 +34,10 @@ Outcome copy_built(const Config& config, const std::string& from, const std::str
     if (!any_glob_matches(config.bundle_files, path)) {
       continue;
     }
-    const std::string target = to + '/' + path;
+    const std::string target = fmt::format("{}/{}", to, path);
     Status status = host::make_folders(fs::path(target).parent_path().string());
     if (status.ok()) {
-      status = host::copy_file(from + '/' + path, target);
+      status = host::copy_file(fmt::format("{}/{}", from, path), target);
     }
     if (!status.ok()) {
       return failed(status);
@@ -68,7 +68,7 @@ Outcome unpack_tree(const std::string& repo, const host::Tree& tree, const std::
 Outcome write_hashes(const std::string& folder) {
   Json files = Json::array();
   for (const std::string& path : host::list_files(folder)) {
-    const Result<std::string> digest = host::sha256_file(folder + '/' + path);
+    const Result<std::string> digest = host::sha256_file(fmt::format("{}/{}", folder, path));
     if (!digest.ok()) {
       return failed(digest.status());
     }
@@ -89,7 +89,7 @@ Outcome check_trees(const std::string& repo, const Plan& plan, const Json& manif
     const Json identity = manifest.value("identity", Json::object()).value(side, Json());
     const bool printed =
         identity.is_string() && identity.get<std::string>().find(tree) != std::string::npos;
-    if (plan.native && !printed) {
+    if (plan.native && runs(plan, side) && !printed) {
       return {kUnreadable, fmt::format("{} printed another tree than {}", side, tree)};
     }
   }
@@ -108,8 +108,11 @@ Outcome write_bundle(const std::string& repo, const Plan& plan, const Config& co
     if (const Status status = host::make_folders(to); !status.ok()) {
       return failed(status);
     }
-    const Outcome filled = plan.native ? copy_built(config, sides.side(side), to)
-                                       : unpack_tree(repo, tree_of(plan, side), to);
+    if (!runs(plan, side)) {
+      continue;
+    }
+    Outcome filled = plan.native ? copy_built(config, sides.side(side), to)
+                                 : unpack_tree(repo, tree_of(plan, side), to);
     if (!filled.ok()) {
       return filled;
     }
@@ -142,7 +145,7 @@ OpenedBundle open_bundle(const std::string& folder) {
   const Json* files = find_array(json.value(), "files");
   for (const Json& file : files == nullptr ? Json::array() : *files) {
     const std::string name = find_text(file, "path").value_or("");
-    const Result<std::string> digest = host::sha256_file(folder + '/' + name);
+    const Result<std::string> digest = host::sha256_file(fmt::format("{}/{}", folder, name));
     if (!digest.ok() || digest.value() != find_text(file, "sha256")) {
       return refuse(fmt::format("the bundle's file '{}' is damaged or missing", name));
     }

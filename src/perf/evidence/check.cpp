@@ -8,6 +8,7 @@
 
 #include "perf/evidence/check_rules.h"
 #include "perf/evidence/merge_request.h"
+#include "perf/json_value.h"
 
 namespace fla::perf::evidence {
 namespace {

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include "perf/evidence/merge_request.h"
+#include "perf/hardware/hardware.h"
+#include "perf/json_value.h"
 
 namespace fla::perf::evidence {
 namespace {
@@ -18,15 +20,8 @@ bool is_true(const Json& json, const std::string& path) {
   return value_at(json, path) == true;
 }
 double number(const Json& json, const std::string& path) {
-  const Json& value = value_at(json, path);
-  return value.is_number() ? value.get<double>() : 0;
+  return number_at(json, path).value_or(0);
 }
-const Json& list(const Json& json, const std::string& path) {
-  static const Json kEmpty = Json::array();
-  const Json& value = value_at(json, path);
-  return value.is_array() ? value : kEmpty;
-}
-
 std::string joined(const std::vector<std::string>& items) {
   return items.empty() ? "none" : fmt::format("{}", fmt::join(items, ", "));
 }
@@ -46,7 +41,7 @@ bool explained(const Json& manifest, const std::string& subject) {
 std::vector<std::string> rows_where(const Json& manifest,
                                     const std::function<bool(const Json&)>& test) {
   std::vector<std::string> keys;
-  for (const Json& row : list(manifest, "/rows")) {
+  for (const Json& row : list_at(manifest, "/rows")) {
     if (test(row)) {
       keys.push_back(text_at(row, "/key"));
     }
@@ -104,33 +99,32 @@ Finding good_class(const Json& m) {
                     "fla evidence ... on a datacenter GPU of sm_90 or newer");
 }
 /// The stated conclusion must not lean on a card that may only ride along.
-Finding no_reference_numbers(const Json& m, const std::string& mr) {
-  const std::string conclusion = text_at(m, "/human/conclusion_text");
-  for (const char* card : {"A100", "RTX", "GeForce", "L40", "A10", "V100"}) {
-    if (conclusion.find(card) != std::string::npos &&
-        text_at(m, "/machine/name").find(card) == std::string::npos) {
-      return fail(fmt::format("the conclusion quotes {}, a reference-only card", card),
-                  "fla evidence explain --conclusion WORD --text '...'");
-    }
-  }
-  (void)mr;
-  return pass("the conclusion quotes no reference-only card");
+Finding no_reference_numbers(const Json& m) {
+  const std::vector<std::string> cards =
+      reference_cards_in(text_at(m, "/human/conclusion_text"), text_at(m, "/machine/name"));
+  return cards.empty() ? pass("the conclusion quotes no reference-only card")
+                       : fail("the conclusion quotes a reference-only card: " + joined(cards),
+                              "fla evidence explain --conclusion WORD --text '...'");
 }
 
 Finding same_command(const Json& m) {
   std::vector<std::string> findings;
-  if (value_at(m, "/runner/base") != value_at(m, "/runner/head") && !explained(m, "runner")) {
+  const bool both = !is_true(m, "/new_op");  // otherwise base was not run
+  if (both && value_at(m, "/runner/base") != value_at(m, "/runner/head") &&
+      !explained(m, "runner")) {
     findings.emplace_back("the files that measure differ between the sides");
   }
-  for (const Json& bench : list(m, "/benches")) {
-    const Json& base = value_at(bench, "/env/base");
-    if (base != value_at(bench, "/env/head") || (base.is_array() && base.size() > 1)) {
+  for (const Json& bench : list_at(m, "/benches")) {
+    const Json& head = value_at(bench, "/env/head");
+    if ((both && head != value_at(bench, "/env/base")) || (head.is_array() && head.size() > 1)) {
       findings.push_back(text_at(bench, "/label") + ": the variables differ between blocks");
     }
   }
   if (!is_true(m, "/native")) {
     for (const char* side : {"base", "head"}) {
-      if (value_at(m, std::string("/identity/") + side).is_null() && !explained(m, "provenance")) {
+      const bool ran = both || std::string_view(side) == "head";
+      if (ran && value_at(m, std::string("/identity/") + side).is_null() &&
+          !explained(m, "provenance")) {
         findings.push_back(std::string(side) + ": provenance unverified");
       }
     }
@@ -144,7 +138,7 @@ Finding same_workload(const Json& m) {
     const std::string head = text_at(row, "/head/workload");
     return !base.empty() && !head.empty() && (base != head || base.find(' ') != std::string::npos);
   });
-  for (const Json& bench : list(m, "/benches")) {
+  for (const Json& bench : list_at(m, "/benches")) {
     if (is_true(bench, "/random")) {
       findings.push_back(text_at(bench, "/label") + ": random in every run");
     }
@@ -161,7 +155,7 @@ Finding throughput(const Json& m) {
 }
 Finding memory_told(const Json& m, const std::string& mr) {
   std::vector<std::string> findings;
-  for (const Json& row : list(m, "/rows")) {
+  for (const Json& row : list_at(m, "/rows")) {
     const std::string after =
         fmt::format("to {:.0f} MiB", number(row, "/head/peak_bytes") * 0x1p-20);
     if (value_at(row, "/memory_moved").is_number() && mr.find(after) == std::string::npos) {
@@ -180,7 +174,7 @@ Finding rows_whole(const Json& m) {
   if (text_at(m, "/state") != "complete") {
     findings.emplace_back("the run is partial");
   }
-  if (list(m, "/rows").empty()) {
+  if (list_at(m, "/rows").empty()) {
     findings.emplace_back("no rows");
   }
   return fail_if(findings, "every row ran on both sides", "fla evidence --resume");
@@ -195,8 +189,8 @@ Finding machine_fit(const Json& m) {
 }
 Finding flags_explained(const Json& m) {
   std::vector<std::string> findings;
-  for (const Json& row : list(m, "/rows")) {
-    for (const Json& flag : list(row, "/flags")) {
+  for (const Json& row : list_at(m, "/rows")) {
+    for (const Json& flag : list_at(row, "/flags")) {
       const std::string name = flag.is_string() ? flag.get<std::string>() : "";
       const bool needs = name == "implausible" || name == "extraordinary" ||
                          name == "work-outside-stream" || name == "numerics-changed";
@@ -224,7 +218,7 @@ Finding varlen_covered(const Json& m) {
 }
 Finding backends_covered(const Json& m) {
   std::vector<std::string> findings;
-  for (const Json& backend : list(m, "/coverage/backends_not_run")) {
+  for (const Json& backend : list_at(m, "/coverage/backends_not_run")) {
     findings.push_back(backend.is_string() ? backend.get<std::string>() : "");
   }
   return findings.empty() ? pass("no available backend was left out")
@@ -232,7 +226,7 @@ Finding backends_covered(const Json& m) {
 }
 
 const Json* head_profile(const Json& m) {
-  for (const Json& profile : list(m, "/profiles")) {
+  for (const Json& profile : list_at(m, "/profiles")) {
     if (text_at(profile, "/side") == "head") {
       return &profile;
     }
@@ -255,7 +249,7 @@ Finding report_there(const Json& m, const char* which, const char* proof) {
     return fail(fmt::format("no {} report: {}", which, text_at(m, "/ncu/note")),
                 "fla evidence --resume --kernel REGEX");
   }
-  return list(*profile, proof).empty() && !value_at(*profile, proof).is_object()
+  return list_at(*profile, proof).empty() && !value_at(*profile, proof).is_object()
              ? fail(path + " was not read", "fla report profile/RUN, fla evidence --resume")
              : pass(path);
 }
@@ -284,7 +278,7 @@ Finding right_kernel(const Json& m) {
   }
   const std::string kernel = profiled_kernel(*profile);
   for (const char* group : {"changed", "added"}) {
-    for (const Json& name : list(m, std::string("/scope/kernels/") + group)) {
+    for (const Json& name : list_at(m, std::string("/scope/kernels/") + group)) {
       if (name.is_string() && (kernel.find(name.get<std::string>()) != std::string::npos ||
                                name.get<std::string>().find(kernel) != std::string::npos)) {
         return pass(kernel);
@@ -333,10 +327,11 @@ Finding conclusion_fits(const Json& m) {
                                               !explained(m, text_at(row, "/key"));
                                      }).empty();
   const bool regressed = measured == "regression" || measured == "trade-off";
-  const bool contradicts = undecided || (regressed && !argued) ||
-                           (word == "improvement" && measured == "neutral") ||
-                           (word == "neutral" && measured == "improvement") ||
-                           (word == "trade-off" && !regressed && measured != "inconclusive");
+  const bool contradicts =
+      undecided || (regressed && !argued) ||
+      (word == "improvement" && (measured == "neutral" || measured == "new")) ||
+      (word == "neutral" && measured == "improvement") ||
+      (word == "trade-off" && !regressed && measured != "inconclusive");
   return word.empty() || !contradicts
              ? pass(fmt::format("stated '{}', measured '{}'", word, measured))
              : fail(fmt::format("stated '{}', measured '{}'", word, measured),
@@ -387,26 +382,18 @@ constexpr Rule<RepositoryFacts> kRepositoryRules[] = {
     {"R-GIT-1", artifacts},      {"R-GIT-2", ignored},    {"R-GIT-3", vendored},
     {"R-GIT-4", clones},         {"R-TREE-1", same_tree}, {"R-TREE-2", committed},
     {"R-TREE-3", base_is_recent}};
-constexpr Rule<Json> kManifestRules[] = {{"R-HW-1", one_device},
-                                         {"R-HW-2", good_class},
-                                         {"R-BENCH-1", same_command},
-                                         {"R-BENCH-2", same_workload},
-                                         {"R-BENCH-3", throughput},
-                                         {"R-BENCH-5", rows_whole},
-                                         {"R-BENCH-6", machine_fit},
-                                         {"R-BENCH-7", flags_explained},
-                                         {"R-COV-1", dense_covered},
-                                         {"R-COV-2", varlen_covered},
-                                         {"R-COV-3", backends_covered},
-                                         {"R-NCU-1", full_report},
-                                         {"R-NCU-2", source_report},
-                                         {"R-NCU-3", right_kernel},
-                                         {"R-CONC-1", conclusion_stated},
-                                         {"R-CONC-2", conclusion_fits},
-                                         {"R-CONC-3", regressions_explained},
-                                         {"R-GATE-1", gate_green}};
-constexpr Rule<Json, std::string> kTextRules[] = {{"R-HW-3", no_reference_numbers},
-                                                  {"R-BENCH-4", memory_told},
+constexpr Rule<Json> kManifestRules[] = {
+    {"R-HW-1", one_device},           {"R-HW-2", good_class},
+    {"R-HW-3", no_reference_numbers}, {"R-BENCH-1", same_command},
+    {"R-BENCH-2", same_workload},     {"R-BENCH-3", throughput},
+    {"R-BENCH-5", rows_whole},        {"R-BENCH-6", machine_fit},
+    {"R-BENCH-7", flags_explained},   {"R-COV-1", dense_covered},
+    {"R-COV-2", varlen_covered},      {"R-COV-3", backends_covered},
+    {"R-NCU-1", full_report},         {"R-NCU-2", source_report},
+    {"R-NCU-3", right_kernel},        {"R-CONC-1", conclusion_stated},
+    {"R-CONC-2", conclusion_fits},    {"R-CONC-3", regressions_explained},
+    {"R-GATE-1", gate_green}};
+constexpr Rule<Json, std::string> kTextRules[] = {{"R-BENCH-4", memory_told},
                                                   {"R-NCU-4", metrics_told},
                                                   {"R-SKILL-1", skill_told},
                                                   {"R-MR-1", text_whole}};
@@ -424,17 +411,6 @@ Finding fail(std::string observed, std::string fix) {
 Finding fail_if(const std::vector<std::string>& findings, const std::string& good,
                 const std::string& fix) {
   return findings.empty() ? pass(good) : fail(joined(findings), fix);
-}
-
-const Json& value_at(const Json& json, const std::string& path) {
-  static const Json kNone;
-  const Json::json_pointer pointer(path);
-  return json.contains(pointer) ? json.at(pointer) : kNone;
-}
-
-std::string text_at(const Json& json, const std::string& path) {
-  const Json& value = value_at(json, path);
-  return value.is_string() ? value.get<std::string>() : "";
 }
 
 Finding absence_told(const Json& m, const std::string& mr, bool required) {

@@ -37,8 +37,4 @@ Finding absence_told(const nlohmann::json& manifest, const std::string& mr, bool
 /// No fenced block of more than 60 lines.
 Finding no_dumps(const std::string& mr);
 
-/// Values of a document; absent ones are null, "" and 0.
-const nlohmann::json& value_at(const nlohmann::json& json, const std::string& path);
-std::string text_at(const nlohmann::json& json, const std::string& path);
-
 }  // namespace fla::perf::evidence

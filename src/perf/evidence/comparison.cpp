@@ -2,10 +2,7 @@
 // The rows of a run as fla.compare/1.
 #include "perf/evidence/comparison.h"
 
-#include <algorithm>
 #include <cmath>
-
-#include <fmt/format.h>
 
 #include "perf/compare/compare_results.h"
 #include "perf/hardware/hardware_json.h"

@@ -2,6 +2,7 @@
 // Reading and writing TOML.
 #include "perf/evidence/config.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <sstream>
 
@@ -10,6 +11,7 @@
 #define TOML_ASSERT(condition) static_cast<void>(0)
 #include <toml++/toml.h>
 
+#include "perf/evidence/glob.h"
 #include "perf/host/files.h"
 
 namespace fla::perf::evidence {
@@ -134,7 +136,27 @@ Result<Config> parse_config(const std::string& name, std::string_view text) {
       reader.list(std::string(glob.str()), ops, &config.owners[std::string(glob.str())]);
     }
   }
+  if (const toml::table* limits = reader.table("hardware")) {
+    for (const auto& [glob, value] : *limits) {
+      const auto* const name = value.as_string();
+      if (name != nullptr && find_card_class(name->get())) {
+        config.hardware[std::string(glob.str())] = name->get();
+      } else {
+        reader.fail(glob.str(), "preferred, accepted, reference or none", value);
+      }
+    }
+  }
   return reader.status().ok() ? Result<Config>(std::move(config)) : reader.status();
+}
+
+void limit_class(const std::map<std::string, std::string>& limits, Hardware* card) {
+  for (const auto& [glob, name] : limits) {
+    const std::optional<CardClass> limit = find_card_class(name);
+    if (limit && glob_matches(glob, card->name)) {
+      card->at_most = std::max(card->at_most.value_or(*limit), *limit);
+    }
+  }
+  classify(card);
 }
 
 Result<Config> load_config(const std::string& repo) {

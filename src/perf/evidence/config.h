@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fla/status.h"
+#include "perf/hardware/hardware.h"
 
 namespace fla::perf::evidence {
 
@@ -23,12 +24,16 @@ struct Config {
   std::vector<std::string> runner_globs;  // files that measure: equal on both sides
   std::string gate;                       // correctness test, run on head
   std::map<std::string, std::vector<std::string>> owners;  // glob to the ops that it can change
+  std::map<std::string, std::string> hardware;  // glob of a card's name to its class at most
 };
 
 /// Errors: kIo with file, line and the key at fault.
 Result<Config> parse_config(const std::string& name, std::string_view text);
 /// The file at the root of the repository, or the defaults where there is none.
 Result<Config> load_config(const std::string& repo);
+
+/// Classifies the card again under the limits whose glob its name matches.
+void limit_class(const std::map<std::string, std::string>& limits, Hardware* card);
 
 /// What only a person can say about a run.
 struct Human {

@@ -15,19 +15,13 @@
 #include "perf/host/files.h"
 #include "perf/host/git.h"
 #include "perf/json_document.h"
+#include "perf/json_value.h"
 
 namespace fla::perf::evidence {
 namespace {
 namespace fs = std::filesystem;
 
 using Json = nlohmann::json;
-
-std::string text(const Json& json, const char* path) {
-  const Json::json_pointer pointer(path);
-  return json.contains(pointer) && json.at(pointer).is_string()
-             ? json.at(pointer).get<std::string>()
-             : "";
-}
 
 /// Whether HEAD or one of its last commits since base holds kernel files with that digest.
 bool some_commit_holds(const std::string& repo, const std::string& base,
@@ -62,8 +56,8 @@ std::string merge_base_of(const std::string& repo) {
 
 Status compare_trees(const std::string& repo, const Json& manifest, double now_unix_s,
                      RepositoryFacts* facts) {
-  const std::string measured = text(manifest, "/head/tree");
-  const std::string base = text(manifest, "/base/commit");
+  const std::string measured = text_at(manifest, "/head/tree");
+  const std::string base = text_at(manifest, "/base/commit");
   std::vector<std::string> globs;
   const Json scope = manifest.value("scope", Json::object());
   const Json* listed = find_array(scope, "globs");
@@ -100,7 +94,7 @@ Result<RepositoryFacts> read_facts(const std::string& repo, const Config& config
                                    const std::string& base, const Json& manifest,
                                    double now_unix_s) {
   RepositoryFacts facts;
-  const std::string measured = text(manifest, "/base/commit");
+  const std::string measured = text_at(manifest, "/base/commit");
   const std::string from = !base.empty()       ? base
                            : !measured.empty() ? measured
                                                : merge_base_of(repo);
@@ -123,7 +117,7 @@ Result<RepositoryFacts> read_facts(const std::string& repo, const Config& config
     }
   }
   if (manifest.is_object()) {
-    if (const Status status = compare_trees(repo, manifest, now_unix_s, &facts); !status.ok()) {
+    if (Status status = compare_trees(repo, manifest, now_unix_s, &facts); !status.ok()) {
       return status;
     }
   }
@@ -147,7 +141,7 @@ std::vector<std::string> changed_files(const Json& manifest, const std::string& 
   const Json* files = find_array(manifest, "files");
   for (const Json& file : files == nullptr ? Json::array() : *files) {
     const std::string path = find_text(file, "path").value_or("");
-    const Result<std::string> digest = host::sha256_file(run_dir + '/' + path);
+    const Result<std::string> digest = host::sha256_file(fmt::format("{}/{}", run_dir, path));
     if (!digest.ok() || digest.value() != find_text(file, "sha256")) {
       changed.push_back(path);
     }

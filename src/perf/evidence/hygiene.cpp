@@ -107,7 +107,7 @@ Status add_line_to(const std::string& path, const std::string& line) {
     return {};
   }
   text += (text.empty() || text.ends_with('\n') ? "" : "\n") + line + '\n';
-  if (const Status made = host::make_folders(fs::path(path).parent_path().string()); !made.ok()) {
+  if (Status made = host::make_folders(fs::path(path).parent_path().string()); !made.ok()) {
     return made;
   }
   return write_file(path, text);
@@ -124,15 +124,15 @@ bool is_artifact(const std::string& path) {
 Result<Hygiene> inspect(const std::string& repo, const std::string& base,
                         const std::vector<std::string>& allowed_clones) {
   Hygiene hygiene;
-  if (const Status status = find_tracked(repo, &hygiene); !status.ok()) {
+  if (Status status = find_tracked(repo, &hygiene); !status.ok()) {
     return status;
   }
   if (!base.empty()) {
-    if (const Status status = find_history(repo, base, &hygiene); !status.ok()) {
+    if (Status status = find_history(repo, base, &hygiene); !status.ok()) {
       return status;
     }
   }
-  if (const Status status = find_clones(repo, allowed_clones, &hygiene); !status.ok()) {
+  if (Status status = find_clones(repo, allowed_clones, &hygiene); !status.ok()) {
     return status;
   }
   const bool hidden = !fs::exists(repo + "/profile") || ignored(repo, kProbe);
@@ -141,7 +141,7 @@ Result<Hygiene> inspect(const std::string& repo, const std::string& base,
 }
 
 Status ignore_profiles(const std::string& repo, bool fix_gitignore) {
-  if (const Status status = add_line_to(repo + "/profile/.gitignore", "*"); !status.ok()) {
+  if (Status status = add_line_to(repo + "/profile/.gitignore", "*"); !status.ok()) {
     return status;
   }
   if (ignored(repo, kProbe)) {
@@ -152,7 +152,7 @@ Status ignore_profiles(const std::string& repo, bool fix_gitignore) {
     return exclude.status();
   }
   const std::string path = (fs::path(repo) / exclude.value()).string();
-  if (const Status status = add_line_to(path, "/profile/"); !status.ok()) {
+  if (Status status = add_line_to(path, "/profile/"); !status.ok()) {
     return status;
   }
   return fix_gitignore ? add_line_to(repo + "/.gitignore", "/profile/") : Status();

@@ -20,6 +20,7 @@
 #include "perf/hardware/hardware_json.h"
 #include "perf/host/digest.h"
 #include "perf/host/files.h"
+#include "perf/json_value.h"
 #include "perf/write_file.h"
 
 namespace fla::perf::evidence {
@@ -27,15 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 
 using Json = nlohmann::ordered_json;
-
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-Json text_or_null(const std::string& text) {
-  return text.empty() ? Json(nullptr) : Json(text);
-}
 
 Json tree_json(const host::Tree& tree) {
   return {{"ref", tree.ref},
@@ -114,14 +106,14 @@ Json side_json(const SideOutcome& side) {
   const std::optional<double> rate =
       side.median_s && *side.median_s > 0 ? std::optional(1 / *side.median_s) : std::nullopt;
   return {{"status", side.status},
-          {"reason", text_or_null(side.reason)},
+          {"reason", or_null(side.reason)},
           {"median_s", or_null(side.median_s)},
           {"blocks_s", side.blocks_s},
           {"tokens_per_s", or_null(side.tokens_per_s)},
           {"iters_per_s", or_null(rate)},
           {"peak_bytes", or_null(side.peak_bytes)},
           {"rel_error", or_null(side.rel_error)},
-          {"workload", text_or_null(side.workload_digest)}};
+          {"workload", or_null(side.workload_digest)}};
 }
 
 /// Speed-ups for an interval of log time differences: the ends swap.
@@ -223,7 +215,7 @@ Json coverage_json(const Plan& plan, const std::vector<RowOutcome>& rows) {
   };
   return {{"dense", count("dense")},
           {"varlen", count("varlen")},
-          {"varlen_unsupported", text_or_null(plan.varlen_unsupported)},
+          {"varlen_unsupported", or_null(plan.varlen_unsupported)},
           {"backends_not_run", backends_not_run(plan, rows)}};
 }
 
@@ -289,9 +281,9 @@ Json profiles_json(const Plan& plan, const Journal& journal, const std::string& 
     }
     Json profile = {{"side", side},
                     {"outcome", find_text(*step, "outcome").value_or("")},
-                    {"cause", text_or_null(find_text(*step, "cause").value_or(""))},
+                    {"cause", or_null(find_text(*step, "cause").value_or(""))},
                     {"message", find_text(*step, "message").value_or("")},
-                    {"pattern", text_or_null(find_text(*step, "pattern").value_or(""))},
+                    {"pattern", or_null(find_text(*step, "pattern").value_or(""))},
                     {"chosen_by", plan.kernel.empty() ? "changed device code" : "--kernel"},
                     {"full", report_json(run_dir, *step, "full")},
                     {"source", report_json(run_dir, *step, "source")}};
@@ -308,12 +300,11 @@ Json ncu_json(const Plan& plan, const Journal& journal) {
                               : plan.profile == "none"
                                   ? "profiling was switched off by --profile none"
                                   : "not profiled yet";
-  return {
-      {"available", outcome == "done"},
-      {"outcome", outcome.empty() ? (plan.profile == "none" ? "off" : "pending") : outcome},
-      {"note", message},
-      {"version", head == nullptr ? Json(nullptr)
-                                  : text_or_null(find_text(*head, "ncu_version").value_or(""))}};
+  return {{"available", outcome == "done"},
+          {"outcome", outcome.empty() ? (plan.profile == "none" ? "off" : "pending") : outcome},
+          {"note", message},
+          {"version", head == nullptr ? Json(nullptr)
+                                      : or_null(find_text(*head, "ncu_version").value_or(""))}};
 }
 
 Json human_json(const Human& human) {
@@ -359,7 +350,7 @@ Json make_manifest(const Plan& plan, const Journal& journal, const Human& human,
     const std::string name(side);
     const nlohmann::json* step = journal.find("identity/" + name);
     identity[name] =
-        step == nullptr ? Json(nullptr) : text_or_null(find_text(*step, "identity").value_or(""));
+        step == nullptr ? Json(nullptr) : or_null(find_text(*step, "identity").value_or(""));
     const auto digest = plan.runner_digests.find(name);
     runner[name] = digest == plan.runner_digests.end() ? Json(nullptr) : Json(digest->second);
   }
@@ -369,6 +360,7 @@ Json make_manifest(const Plan& plan, const Journal& journal, const Human& human,
           {"state", complete(plan, journal) ? "complete" : "partial"},
           {"repo", plan.repo_name},
           {"native", plan.native},
+          {"new_op", plan.new_op},
           {"base", tree_json(plan.base)},
           {"head", tree_json(plan.head)},
           {"scope", scope_json(plan)},

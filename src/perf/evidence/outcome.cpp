@@ -321,6 +321,7 @@ bool bench_decided(const std::vector<RowOutcome>& rows, const std::string& bench
 
 Verdict run_verdict(const std::vector<RowOutcome>& rows) {
   std::vector<Verdict> verdicts;
+  verdicts.reserve(rows.size());
   for (const RowOutcome& row : rows) {
     verdicts.push_back(row.verdict);
   }

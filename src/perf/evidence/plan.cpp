@@ -19,16 +19,20 @@ namespace fla::perf::evidence {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Bench, label, coverage, argv, parser)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceCode, kernels, digest, note)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Plan, run_name, created, repo_name, base, head, native, bundled,
-                                   kernel_globs, changed_files, kernel_files, benches, least_rounds,
-                                   most_rounds, threshold, varlen_unsupported, build, binary,
-                                   device_code, runner_digests, frozen_files, gate, seed_shim,
-                                   import_name, probe, profile, kernel, profile_argv, profile_tag,
-                                   allowed_clones, notes)
+                                   new_op, hardware, kernel_globs, changed_files, kernel_files,
+                                   benches, least_rounds, most_rounds, threshold,
+                                   varlen_unsupported, build, binary, device_code, runner_digests,
+                                   frozen_files, gate, seed_shim, import_name, probe, profile,
+                                   kernel, profile_argv, profile_tag, allowed_clones, notes)
 
 using Json = nlohmann::json;
 
 const host::Tree& tree_of(const Plan& plan, std::string_view side) {
   return side == "base" ? plan.base : plan.head;
+}
+
+bool runs(const Plan& plan, std::string_view side) {
+  return side == "head" || !plan.new_op;
 }
 
 std::string to_json(const Plan& plan) {
@@ -39,12 +43,14 @@ std::string to_json(const Plan& plan) {
 
 Result<Plan> parse_plan(const std::string& name, std::string_view text) {
   const Result<Json> json = parse_document(name, text);
-  const Status schema = json.ok() ? check_schema(name, json.value(), "fla.plan") : json.status();
+  Status schema = json.ok() ? check_schema(name, json.value(), "fla.plan") : json.status();
   if (!schema.ok()) {
     return schema;
   }
   try {
-    return json.value().get<Plan>();
+    Json members = {{"new_op", false}, {"hardware", Json::object()}};  // a plan may lack these
+    members.update(json.value());
+    return members.get<Plan>();
   } catch (const Json::exception& error) {
     return Status(Code::kIo, fmt::format("{}: {}", name, error.what()));
   }

@@ -37,6 +37,8 @@ struct Plan {
   host::Tree head;
   bool native = false;  // the sides are built and bring their own `fla`
   bool bundled = false;
+  bool new_op = false;  // base has no counterpart: it is neither built nor run
+  std::map<std::string, std::string> hardware;  // Config::hardware
 
   std::vector<std::string> kernel_globs;
   std::vector<std::string> changed_files;  // base to head
@@ -71,6 +73,9 @@ struct Plan {
 /// "base" and "head".
 inline constexpr std::string_view kSides[] = {"base", "head"};
 const host::Tree& tree_of(const Plan& plan, std::string_view side);
+
+/// Whether that side is built and run.
+bool runs(const Plan& plan, std::string_view side);
 
 /// Schema fla.plan/1.
 std::string to_json(const Plan& plan);

@@ -216,7 +216,7 @@ Status add_foreign(const Request& request, Plan* plan) {
     frozen.insert(own.begin(), own.end());
     plan->benches.push_back(std::move(bench.value()));
   }
-  if (const Status status = set_parsers(request, plan); !status.ok()) {
+  if (Status status = set_parsers(request, plan); !status.ok()) {
     return status;
   }
   plan->frozen_files.assign(frozen.begin(), frozen.end());
@@ -272,7 +272,7 @@ Status set_rules(const Request& request, const Config& config, Plan* plan) {
   if (request.profile != "both" && request.profile != "head" && request.profile != "none") {
     return invalid(fmt::format("--profile '{}' is not both, head or none", request.profile));
   }
-  plan->profile = request.profile;
+  plan->profile = request.new_op && request.profile == "both" ? "head" : request.profile;
   plan->kernel = request.kernel;
   plan->varlen_unsupported = request.varlen_unsupported;
   plan->allowed_clones = request.allowed_clones;
@@ -307,12 +307,17 @@ Result<Plan> make_plan(const Request& request, const Config& config) {
   plan.created = request.created;
   plan.repo_name = fs::path(request.repo).filename().string();
   plan.bundled = request.bundled;
+  plan.new_op = request.new_op;
+  plan.hardware = config.hardware;
+  if (plan.new_op) {
+    plan.notes.emplace_back("base has no counterpart (--new-op): head alone was measured");
+  }
   for (const auto& step :
        {std::function<Status()>([&] { return find_trees(request, &plan); }),
         std::function<Status()>([&] { return find_changes(request, config, &plan); }),
         std::function<Status()>([&] { return add_native(request, config, &plan); }),
         std::function<Status()>([&] { return add_foreign(request, &plan); })}) {
-    if (const Status status = step(); !status.ok()) {
+    if (Status status = step(); !status.ok()) {
       return status;
     }
   }
@@ -340,6 +345,7 @@ std::string to_text(const Plan& plan) {
     text += fmt::format("{:<8} {} commit {} tree {}{}\n", side, tree.ref, tree.commit.substr(0, 12),
                         tree.tree.substr(0, 12),
                         tree.dirty ? fmt::format(", not committed: {}", tree.diffstat) : "");
+    text += runs(plan, side) ? "" : "         not run: it has no counterpart\n";
   }
   text += fmt::format("scope    {} files changed, {} of them kernel files\n",
                       plan.changed_files.size(), plan.kernel_files.size());

@@ -45,6 +45,7 @@ struct Request {
   double threshold = 0;       // 0: 1 % for ops, 2 % for train, 3 % for generate
   bool include_untracked = false;
   bool bundled = false;
+  bool new_op = false;  // base has no counterpart
   std::vector<std::string> allowed_clones;
 };
 

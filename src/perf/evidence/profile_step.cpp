@@ -77,7 +77,7 @@ void forget_reports(const std::string& run, const std::string& tag) {
   for (const std::string& path : host::list_files(run + "/reports")) {
     if (path.find(tag + '.') != std::string::npos) {
       std::error_code ignored;
-      std::filesystem::remove(run + "/reports/" + path, ignored);
+      std::filesystem::remove(fmt::format("{}/reports/{}", run, path), ignored);
     }
   }
 }
@@ -199,8 +199,7 @@ Outcome profile_step(const Plan& plan, const Folders& folders, const SessionOpti
     if (options.say) {
       options.say("profiling " + name);
     }
-    const Outcome outcome =
-        profile_side(plan, name, ncu.value(), folders, options, left_s, journal);
+    Outcome outcome = profile_side(plan, name, ncu.value(), folders, options, left_s, journal);
     if (!outcome.ok()) {
       return outcome;
     }

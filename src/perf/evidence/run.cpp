@@ -135,6 +135,9 @@ Outcome make_sides(const std::string& repo, const Folders& folders, const Sessio
   }
   if (plan->native && plan->device_code.empty()) {
     for (const std::string side : {"base", "head"}) {
+      if (!runs(*plan, side)) {
+        continue;
+      }
       if (options.say) {
         options.say("device code of " + side);
       }
@@ -149,7 +152,7 @@ Outcome make_sides(const std::string& repo, const Folders& folders, const Sessio
 }
 
 /// A failure of the texts is told unless something else failed before.
-Outcome finish(const std::string& run_dir, const Texts& texts, Outcome outcome) {
+Outcome finish(const std::string& run_dir, const Texts& texts, const Outcome& outcome) {
   const Status status = write_texts(run_dir, texts);
   return outcome.ok() && !status.ok() ? refused(status) : outcome;
 }

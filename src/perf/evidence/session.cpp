@@ -7,8 +7,11 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "perf/evidence/block.h"
+#include "perf/evidence/config.h"
+#include "perf/evidence/disturbance.h"
 #include "perf/evidence/outcome.h"
 #include "perf/evidence/profile_step.h"
 #include "perf/evidence/sides.h"
@@ -22,6 +25,8 @@ namespace fla::perf::evidence {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr int kMostRepeats = 3;  // of a disturbed block
 
 class Session {
  public:
@@ -80,7 +85,8 @@ class Session {
 
   /// All blocks of a run come from one card, in one life of its machine.
   Outcome hardware() {
-    const Hardware& card = options_.card;
+    Hardware card = options_.card;
+    limit_class(plan_.hardware, &card);
     const std::string uuid = card.uuid.empty() ? "no-gpu" : card.uuid;
     say(fmt::format("hardware: {}", to_text(card).substr(0, to_text(card).find('\n'))));
     Result<host::Lock> lock = host::take_lock(
@@ -91,6 +97,7 @@ class Session {
     }
     lock_ = std::move(lock.value());
     card_class_ = card.card_class;
+    at_start_ = gpu_state();
     if (const Json* before = journal_.find("hardware")) {
       if (before->value("uuid", "") != uuid || before->value("boot_id", "") != card.boot_id) {
         return {kNotComparable,
@@ -112,6 +119,12 @@ class Session {
     for (const std::string_view side : kSides) {
       const std::string step = fmt::format("identity/{}", side);
       if (journal_.find(step) != nullptr) {
+        continue;
+      }
+      if (!runs(plan_, side)) {
+        if (Outcome noted = note(step, {{"identity", nullptr}}); !noted.ok()) {
+          return noted;
+        }
         continue;
       }
       std::vector<std::string> argv = plan_.probe;
@@ -188,6 +201,12 @@ class Session {
           }
           continue;
         }
+        if (!runs(plan_, side)) {
+          if (Outcome noted = note(step, no_block(side)); !noted.ok()) {
+            return noted;
+          }
+          continue;
+        }
         say(fmt::format("{}: first run of {}, not measured", bench.label, side));
         const BlockResult block =
             run_block(plan_, bench, side, fmt::format("{}_{}_prime", bench.label, side), folders_,
@@ -215,6 +234,13 @@ class Session {
       }
     }
     return {};
+  }
+
+  /// In place of a block of a side that is not run.
+  static Json no_block(std::string_view side) {
+    Json record = block_record(side, {});
+    record["failure"] = "no counterpart";
+    return record;
   }
 
   static Outcome wrong(const Bench& bench, std::string_view side, const std::string& failure) {
@@ -267,7 +293,7 @@ class Session {
           continue;
         }
         for (int position = 0; position < 4; ++position) {
-          const Outcome outcome = block(bench, fresh, round, position);
+          Outcome outcome = block(bench, fresh, round, position);
           if (outcome.exit_status == kInterrupted && out_of_budget(longest_[bench.label]) &&
               !(options_.stop && options_.stop()) && (fresh || have_least())) {
             spent_ = true;  // the rounds that there are will do
@@ -302,21 +328,54 @@ class Session {
                           finished_rounds(journal_, bench.label, fresh), bench.label)};
     }
     const std::string_view side = side_at(round, position) == Side::kBase ? kSides[0] : kSides[1];
+    if (!runs(plan_, side)) {
+      return note(step, no_block(side));
+    }
     say(fmt::format("{}: {}round {} of {} to {}, block {} of 4: {}", bench.label,
                     fresh ? "confirming, " : "", round + 1, plan_.least_rounds, plan_.most_rounds,
                     position + 1, side));
     const std::string name =
         fmt::format("{}_{}_{}_{}", bench.label, fresh ? "fresh" : "first", round, position);
-    const BlockResult result = run_block(plan_, bench, side, name, folders_, options_, limit_s());
+    std::vector<std::string> flags;
+    const BlockResult result = undisturbed_block(bench, side, name, &flags);
     if (!result.outcome.ok()) {
       return result.outcome;
     }
-    longest_[bench.label] = std::max(longest_[bench.label], result.wall_s);
     Json record = block_record(side, result.rows);
+    for (Json& row : record["rows"]) {
+      for (const std::string& flag : flags) {
+        row["flags"].push_back(flag);
+      }
+    }
     record["env_digest"] = result.env_digest;
     record["failure"] = result.failure;
     record["wall_s"] = result.wall_s;
     return note(step, std::move(record));
+  }
+
+  GpuState gpu_state() const {
+    return card_class_ == CardClass::kNone
+               ? GpuState{}
+               : read_gpu_state(options_.card.pci_bus_id, options_.lib_dir);
+  }
+
+  /// A block during which the GPU was throttled or shared is run again, three times at most; then
+  /// it is kept, with flags.
+  BlockResult undisturbed_block(const Bench& bench, std::string_view side, const std::string& name,
+                                std::vector<std::string>* flags) {
+    for (int again = 0;; ++again) {
+      const GpuState before = gpu_state();
+      BlockResult result = run_block(plan_, bench, side, name, folders_, options_, limit_s());
+      if (!result.outcome.ok()) {
+        return result;
+      }
+      longest_[bench.label] = std::max(longest_[bench.label], result.wall_s);
+      *flags = disturbances(at_start_, before, gpu_state());
+      if (flags->empty() || again == kMostRepeats || out_of_budget(longest_[bench.label])) {
+        return result;
+      }
+      say(fmt::format("{}: {} was {}, again", bench.label, side, fmt::join(*flags, ", ")));
+    }
   }
 
   Outcome profile_sides() {
@@ -345,6 +404,7 @@ class Session {
   double start_;
   host::Lock lock_;
   CardClass card_class_ = CardClass::kNone;
+  GpuState at_start_;
   std::map<std::string, double> longest_;  // block of each bench, seconds
   bool spent_ = false;                     // the budget ended the rounds
 };

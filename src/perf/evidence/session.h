@@ -47,6 +47,7 @@ struct SessionOptions {
   double budget_s = 0;  // of this call; 0: none
   double wait_s = 60;   // for another process that measures on the GPU
   Hardware card;        // of this machine, as it is now
+  std::string lib_dir;  // that may hold libnvidia-ml
   std::string ncu;      // path of the profiler; empty: it is looked for
   std::string lock_folder = "/tmp";
   host::Environment environment;

@@ -141,12 +141,12 @@ std::string environment_digest(const host::Command& command, const SideFolders& 
 
 Status freeze_runner(const Plan& plan, const std::string& base, const std::string& head) {
   for (const std::string& file : plan.frozen_files) {
-    const std::string target = base + '/' + file;
+    const std::string target = fmt::format("{}/{}", base, file);
     const std::string folder = fs::path(target).parent_path().string();
-    if (const Status status = host::make_folders(folder); !status.ok()) {
+    if (Status status = host::make_folders(folder); !status.ok()) {
       return status;
     }
-    if (const Status status = host::copy_file(head + '/' + file, target); !status.ok()) {
+    if (Status status = host::copy_file(fmt::format("{}/{}", head, file), target); !status.ok()) {
       return status;
     }
   }

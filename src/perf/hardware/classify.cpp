@@ -160,6 +160,16 @@ std::string_view card_class_name(CardClass card_class) {
   return kNames[static_cast<size_t>(card_class)];
 }
 
+std::optional<CardClass> find_card_class(std::string_view name) {
+  for (const CardClass card_class :
+       {CardClass::kPreferred, CardClass::kAccepted, CardClass::kReference, CardClass::kNone}) {
+    if (card_class_name(card_class) == name) {
+      return card_class;
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<int> find_brand(std::string_view name) {
   int number = 0;
   const char* const end = name.data() + name.size();
@@ -193,6 +203,26 @@ std::string_view brand_name(int brand) {
                                                                         : 0];
 }
 
+std::vector<std::string> reference_cards_in(std::string_view text, std::string_view own) {
+  std::vector<std::string> found;
+  const auto look_for = [&](std::string_view word) {
+    if (has_word(text, word) && !has_word(own, word)) {
+      found.emplace_back(word);
+    }
+  };
+  for (const KnownCard& known : kKnownCards) {
+    Hardware card;
+    card.name = known.word;
+    card.compute_capability = known.compute_capability;
+    classify(&card);
+    if (card.card_class == CardClass::kReference) {
+      look_for(known.word);
+    }
+  }
+  std::for_each(std::begin(kConsumerWords), std::end(kConsumerWords), look_for);
+  return found;
+}
+
 void classify(Hardware* card) {
   card->flags.clear();
   if (card->compute_capability == 0) {
@@ -211,6 +241,11 @@ void classify(Hardware* card) {
   const KnownCard* const known = find_known(card->name);
   if (known != nullptr && known->compute_capability != card->compute_capability) {
     card->flags.emplace_back("name-mismatch");
+  }
+  if (card->at_most && *card->at_most > card->card_class) {
+    card->reason += fmt::format("; lowered from {} by fla.toml", card_class_name(card->card_class));
+    card->card_class = *card->at_most;
+    card->flags.emplace_back("lowered");
   }
 }
 

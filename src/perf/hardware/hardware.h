@@ -15,6 +15,7 @@ namespace fla::perf {
 /// What numbers from a card may carry. Reference numbers never carry a conclusion alone.
 enum class CardClass : uint8_t { kPreferred, kAccepted, kReference, kNone };
 std::string_view card_class_name(CardClass card_class);
+std::optional<CardClass> find_card_class(std::string_view name);
 
 /// A card and its class. A value that is not known is none.
 struct Hardware {
@@ -46,11 +47,12 @@ struct Hardware {
   std::optional<bool> display_active;
   int64_t other_processes = 0;  // with a context on the card
 
-  // The judgement.
+  // The judgement. The user may lower the class; nothing raises it.
+  std::optional<CardClass> at_most;
   CardClass card_class = CardClass::kNone;
   std::string rule = "H1";
   std::string reason;              // of the rule, in words
-  std::vector<std::string> flags;  // partial, name-mismatch, unlisted, unknown
+  std::vector<std::string> flags;  // partial, name-mismatch, unlisted, unknown, lowered
 
   /// "hw:" and the SHA-256 of the model.
   std::string id() const;
@@ -58,6 +60,10 @@ struct Hardware {
 
 /// Fills the judgement from the rest by the rules H1 to H10, the first that fits: docs/evidence.md.
 void classify(Hardware* card);
+
+/// The cards of class reference that a text names: those that the classifier knows, and consumer
+/// lines. A card of which a word is in `own` is left out.
+std::vector<std::string> reference_cards_in(std::string_view text, std::string_view own);
 
 /// A brand by NVML's name for it ("GeForce", "Tesla", "NVIDIA", ...; case and blanks do not matter)
 /// or its number; none if unknown.

@@ -2,22 +2,15 @@
 // fla.hardware/1 as JSON values, and the id that follows from them.
 #include "perf/hardware/hardware_json.h"
 
-#include <algorithm>
-#include <array>
-
 #include <fmt/format.h>
 
 #include "perf/host/digest.h"
+#include "perf/json_value.h"
 
 namespace fla::perf {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
 
 Json model_json(const Hardware& card) {
   return {{"name", card.name},
@@ -145,7 +138,8 @@ Json hardware_json(const Hardware& card) {
           {"model", model_json(card)},
           {"instance", instance_json(card)},
           {"judgement",
-           {{"class", card_class_name(card.card_class)},
+           {{"at_most", card.at_most ? Json(card_class_name(*card.at_most)) : Json(nullptr)},
+            {"class", card_class_name(card.card_class)},
             {"rule", card.rule},
             {"reason", card.reason},
             {"flags", card.flags}}}};
@@ -160,7 +154,11 @@ Result<Hardware> hardware_from_json(const nlohmann::json& json) {
   read_model(&model, &card);
   Members instance(json, "instance");
   read_instance(&instance, &card);
-  for (const std::string& wrong : {model.wrong(), instance.wrong()}) {
+  Members judgement(json, "judgement");
+  std::optional<std::string> at_most;
+  judgement.read("at_most", &at_most);
+  card.at_most = find_card_class(at_most.value_or(""));
+  for (const std::string& wrong : {model.wrong(), instance.wrong(), judgement.wrong()}) {
     if (!wrong.empty()) {
       return Status(Code::kIo, fmt::format("hardware: '{}' has the wrong type", wrong));
     }

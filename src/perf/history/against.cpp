@@ -60,7 +60,7 @@ Result<std::vector<ThenAndNow>> against_run(const Results& then, const Results& 
   std::map<std::string, const ResultRow*> past;
   for (const ResultRow& row : then.rows) {
     if (is_timed(row)) {
-      past.emplace(row.key() + '|' + row.workload_digest, &row);
+      past.emplace(fmt::format("{}|{}", row.key(), row.workload_digest), &row);
     }
   }
   std::vector<ThenAndNow> rows;
@@ -69,7 +69,7 @@ Result<std::vector<ThenAndNow>> against_run(const Results& then, const Results& 
       continue;
     }
     ThenAndNow both{.key = row.key(), .now_s = *row.median_s, .then_s = {}, .then_run = ""};
-    const auto found = past.find(row.key() + '|' + row.workload_digest);
+    const auto found = past.find(fmt::format("{}|{}", row.key(), row.workload_digest));
     if (found != past.end()) {
       both.then_s = found->second->median_s;
       both.then_run = then.created;

@@ -2,7 +2,6 @@
 // The history's tables and queries.
 #include "perf/history/history.h"
 
-#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <utility>
@@ -18,7 +17,7 @@
 namespace fla::perf {
 namespace {
 
-constexpr int64_t kSchema = 1;
+constexpr int64_t kSchema = 2;
 constexpr size_t kIdDigits = 16;
 constexpr size_t kLeastSessions = 3;
 
@@ -27,9 +26,10 @@ CREATE TABLE hardware(id TEXT PRIMARY KEY, device TEXT NOT NULL, class TEXT);
 CREATE TABLE run(id TEXT PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL, created TEXT NOT NULL,
   hardware_id TEXT NOT NULL REFERENCES hardware(id), gpu_uuid TEXT NOT NULL, boot_id TEXT NOT NULL,
   commit_id TEXT NOT NULL, dirty INT NOT NULL, driver TEXT NOT NULL, document TEXT NOT NULL);
-CREATE TABLE result(run_id TEXT NOT NULL REFERENCES run(id) ON DELETE CASCADE, row_key TEXT NOT NULL,
-  workload_digest TEXT NOT NULL, status TEXT NOT NULL, median_s REAL, low_s REAL, high_s REAL,
-  tokens_per_s REAL, peak_bytes INT, flags TEXT NOT NULL, PRIMARY KEY(run_id, row_key));
+CREATE TABLE result(run_id TEXT NOT NULL REFERENCES run(id) ON DELETE CASCADE,
+  row_key TEXT NOT NULL, workload_digest TEXT NOT NULL, status TEXT NOT NULL, median_s REAL,
+  low_s REAL, high_s REAL, tokens_per_s REAL, peak_bytes INT, flags TEXT NOT NULL,
+  PRIMARY KEY(run_id, row_key));
 CREATE TABLE comparison(id TEXT PRIMARY KEY, created TEXT NOT NULL, base_commit TEXT NOT NULL,
   head_commit TEXT NOT NULL, dirty INT NOT NULL, device TEXT NOT NULL, level TEXT NOT NULL,
   verdict TEXT NOT NULL, document TEXT NOT NULL);
@@ -38,6 +38,11 @@ CREATE TABLE comparison_row(comparison_id TEXT NOT NULL REFERENCES comparison(id
   verdict TEXT NOT NULL, PRIMARY KEY(comparison_id, row_key));
 CREATE INDEX result_row ON result(row_key, workload_digest);
 PRAGMA user_version = 1;
+)sql";
+constexpr const char* kNamedComparisons = R"sql(
+ALTER TABLE comparison ADD COLUMN name TEXT NOT NULL DEFAULT '';
+ALTER TABLE comparison ADD COLUMN kind TEXT NOT NULL DEFAULT 'compare';
+PRAGMA user_version = 2;
 )sql";
 
 std::string id_of(std::string_view document) {
@@ -112,7 +117,10 @@ Status History::migrate() {
   if (found == kSchema) {
     return {};
   }
-  const Status made = database_.execute(kTables);
+  Status made = found < 1 ? database_.execute(kTables) : Status();
+  if (made.ok()) {
+    made = database_.execute(kNamedComparisons);
+  }
   return made.ok() ? transaction.commit() : made;
 }
 
@@ -187,12 +195,26 @@ Status History::insert_rows(const std::string& id, const Results& results) {
 }
 
 Result<std::string> History::add(const Comparison& comparison, const std::string& created) {
+  return add_comparison(comparison, created, "", "compare");
+}
+
+Result<std::string> History::add_evidence(const Comparison& comparison, const std::string& created,
+                                          const std::string& run_name) {
+  return add_comparison(comparison, created, run_name, "evidence");
+}
+
+Result<std::string> History::add_comparison(const Comparison& comparison,
+                                            const std::string& created, const std::string& name,
+                                            const std::string& kind) {
   const std::string text = to_json(comparison);
   const std::string id = id_of(text);
   Transaction transaction(&database_);
   Status status = transaction.status();
+  if (status.ok() && !name.empty()) {
+    status = database_.prepare("UPDATE comparison SET name = '' WHERE name = ?").bind(name).run();
+  }
   if (status.ok()) {
-    status = database_.prepare("INSERT OR REPLACE INTO comparison VALUES(?,?,?,?,?,?,?,?,?)")
+    status = database_.prepare("INSERT OR REPLACE INTO comparison VALUES(?,?,?,?,?,?,?,?,?,?,?)")
                  .bind(id)
                  .bind(created)
                  .bind(comparison.base.commit)
@@ -202,6 +224,8 @@ Result<std::string> History::add(const Comparison& comparison, const std::string
                  .bind(level_name(comparison.level))
                  .bind(verdict_text(comparison, comparison.verdict))
                  .bind(text)
+                 .bind(name)
+                 .bind(kind)
                  .run();
   }
   for (const RowComparison& row : comparison.rows) {
@@ -244,7 +268,7 @@ Result<std::vector<HistoryRun>> History::runs(int64_t limit) const {
            (SELECT count(*) FROM result WHERE run_id = run.id AND status = 'ok'), ''
       FROM run JOIN hardware ON hardware.id = hardware_id
     UNION ALL
-    SELECT id, '', 'compare', created, head_commit, dirty, device,
+    SELECT id, name, kind, created, head_commit, dirty, device,
            (SELECT count(*) FROM comparison_row WHERE comparison_id = comparison.id), verdict
       FROM comparison
     ORDER BY created DESC, 1 LIMIT ?)sql");
@@ -270,13 +294,14 @@ Result<std::string> History::document(const std::string& name_or_id) const {
   Statement query = database_.prepare(R"sql(
     SELECT document FROM run WHERE ?1 <> '' AND (name = ?1 OR substr(id, 1, length(?1)) = ?1)
     UNION ALL
-    SELECT document FROM comparison WHERE ?1 <> '' AND substr(id, 1, length(?1)) = ?1)sql");
+    SELECT document FROM comparison
+     WHERE ?1 <> '' AND (name = ?1 OR substr(id, 1, length(?1)) = ?1))sql");
   query.bind(name_or_id);
   std::vector<std::string> found;
   while (query.step()) {
     found.push_back(query.text(0));
   }
-  if (const Status status = query.status(); !status.ok()) {
+  if (Status status = query.status(); !status.ok()) {
     return status;
   }
   if (found.size() != 1) {
@@ -359,9 +384,9 @@ std::optional<double> History::session_spread(const std::string& row_key,
 Result<int64_t> History::remove_before(const std::string& moment) {
   int64_t removed = 0;
   for (const char* table : {"run", "comparison"}) {
-    const Status status = database_.prepare(fmt::format("DELETE FROM {} WHERE created < ?", table))
-                              .bind(moment)
-                              .run();
+    Status status = database_.prepare(fmt::format("DELETE FROM {} WHERE created < ?", table))
+                        .bind(moment)
+                        .run();
     if (!status.ok()) {
       return status;
     }

@@ -18,7 +18,7 @@ namespace fla::perf {
 struct HistoryRun {
   std::string id;    // the first 16 digits of its document's SHA-256
   std::string name;  // by the user; empty: none
-  std::string kind;  // of results: "bench", "quick"; or "compare"
+  std::string kind;  // of results: "bench", "quick"; or "compare", "evidence"
   std::string created;
   std::string commit;
   bool dirty = false;
@@ -49,6 +49,9 @@ class History {
   /// Errors: kIo.
   Result<std::string> add(const Results& results, const std::string& name = "");
   Result<std::string> add(const Comparison& comparison, const std::string& created);
+  /// The comparison of a run of `fla evidence`. The name moves to the newest.
+  Result<std::string> add_evidence(const Comparison& comparison, const std::string& created,
+                                   const std::string& run_name);
   /// Adds the document of a file: fla.results/1 or fla.compare/1.
   Result<std::string> add_text(std::string_view text, const std::string& created);
 
@@ -87,6 +90,8 @@ class History {
   Status migrate();
   Status insert_results(const std::string& id, const std::string& name, const Results& results,
                         const std::string& text);
+  Result<std::string> add_comparison(const Comparison& comparison, const std::string& created,
+                                     const std::string& name, const std::string& kind);
   Status insert_rows(const std::string& id, const Results& results);
 
   Database database_;

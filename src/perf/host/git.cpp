@@ -99,9 +99,9 @@ Status fill_submodules(const std::string& repo, const Tree& tree, const std::str
     }
     const std::string path = entry.substr(tab + 1);
     const std::string commit = entry.substr(14, tab - 14);
-    const std::string target = folder + '/' + path;
-    const auto added =
-        git(repo + '/' + path, {"worktree", "add", "--detach", "--force", target, commit});
+    const std::string target = fmt::format("{}/{}", folder, path);
+    const auto added = git(fmt::format("{}/{}", repo, path),
+                           {"worktree", "add", "--detach", "--force", target, commit});
     if (!added.ok()) {
       return {Code::kInvalidArgument,
               fmt::format("the submodule '{}' cannot be filled from the main checkout: {}", path,
@@ -173,7 +173,7 @@ Result<Tree> snapshot(const std::string& repo, int64_t max_untracked_bytes) {
   if (!head.ok()) {
     return head.status();
   }
-  if (const Status status = check_untracked(repo, max_untracked_bytes); !status.ok()) {
+  if (Status status = check_untracked(repo, max_untracked_bytes); !status.ok()) {
     return status;
   }
   const auto tree = write_work_tree(repo);
@@ -210,7 +210,7 @@ Status add_worktree(const std::string& repo, const Tree& tree, const std::string
     if (holds(folder, tree)) {
       return {};
     }
-    if (const Status status = remove_worktree(repo, folder); !status.ok()) {
+    if (Status status = remove_worktree(repo, folder); !status.ok()) {
       return status;
     }
   }

@@ -119,7 +119,7 @@ std::vector<std::string> child_environment(const Command& command) {
   }
   std::vector<std::string> lines;
   for (const auto& [name, value] : variables) {
-    lines.push_back(name + '=' + value);
+    lines.push_back(fmt::format("{}={}", name, value));
   }
   return lines;
 }
@@ -276,7 +276,7 @@ std::optional<std::string> find_program(const std::string& name, const Environme
   std::string_view rest = path == environment.end() ? std::string_view() : path->second;
   while (!rest.empty()) {
     const size_t colon = std::min(rest.find(':'), rest.size());
-    const std::string candidate = fmt::format("{}/{}", rest.substr(0, colon), name);
+    std::string candidate = fmt::format("{}/{}", rest.substr(0, colon), name);
     if (colon > 0 && ::access(candidate.c_str(), X_OK) == 0) {
       return candidate;
     }

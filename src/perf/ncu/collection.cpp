@@ -2,8 +2,6 @@
 // How a profile was collected, as it is kept beside the reports (fla.collection/1).
 #include "perf/ncu/collection.h"
 
-#include <utility>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

@@ -2,7 +2,6 @@
 // All that the reports of one kernel say, read and diagnosed.
 #include "perf/ncu/kernel_profile.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -233,7 +232,7 @@ class Reader {
 std::vector<std::string> find_tags(const std::string& run_dir) {
   std::set<std::string> tags;
   const auto add = [&](const char* folder, std::string_view prefix, std::string_view suffix) {
-    for (const std::string& file : host::list_files(run_dir + "/" + folder)) {
+    for (const std::string& file : host::list_files(fmt::format("{}/{}", run_dir, folder))) {
       if (file.starts_with(prefix) && file.ends_with(suffix) &&
           file.size() > prefix.size() + suffix.size() && !file.ends_with(".partial.ncu-rep")) {
         tags.insert(file.substr(prefix.size(), file.size() - prefix.size() - suffix.size()));

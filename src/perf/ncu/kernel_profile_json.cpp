@@ -1,24 +1,14 @@
 // SPDX-License-Identifier: MIT
 // fla.profile/1 and fla.hotspots/1.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "perf/json_value.h"
 #include "perf/ncu/kernel_profile.h"
 
 namespace fla::perf::ncu {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-Json or_null(const std::string& text) {
-  return text.empty() ? Json(nullptr) : Json(text);
-}
 
 std::string dump(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -134,8 +134,8 @@ class Session {
     run_.collection.deviations = ncu::pass_deviations(pass_);
     add_set_deviation();
     if (run_.outcome == ProfileOutcome::kDone) {
-      const Status status = write_file(analysis(fmt::format("collection_{}.json", options_.tag)),
-                                       ncu::to_json(run_.collection));
+      Status status = write_file(analysis(fmt::format("collection_{}.json", options_.tag)),
+                                 ncu::to_json(run_.collection));
       if (!status.ok()) {
         return status;
       }
@@ -320,7 +320,7 @@ class Session {
       fs::remove(partial, ignored);
       return {};
     }
-    if (const Status status = validate(pass, partial); !status.ok()) {
+    if (Status status = validate(pass, partial); !status.ok()) {
       settle(run.value(), verdict, log);
       if (run_.outcome == ProfileOutcome::kWorkloadFailed) {
         run_.message = fmt::format("{}; {}", status.message(), run_.message);
@@ -430,7 +430,7 @@ class Session {
 
 Status make_run_dir(const std::string& run_dir) {
   for (const char* part : {"reports", "analysis/logs"}) {
-    if (Status status = host::make_folders(run_dir + "/" + part); !status.ok()) {
+    if (Status status = host::make_folders(fmt::format("{}/{}", run_dir, part)); !status.ok()) {
       return status;
     }
   }

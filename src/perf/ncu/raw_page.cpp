@@ -20,14 +20,15 @@ bool is_identity(std::string_view name) {
          kIdentityColumns.end();
 }
 
-/// "12.5 (1: 12; 2: 13)" or "12.5 (12; 13)": the aggregate and its instances.
+/// "12.5 (1: 12; 2: 13)", "12.5 (1 (+0): 12; 2 (+1): 13)" or "12.5 (12; 13)": the aggregate and its
+/// instances.
 std::optional<Metric> parse_metric(std::string_view cell, std::string_view unit) {
   const size_t open = std::min(cell.find('('), cell.size());
   const std::optional<double> aggregate = parse_number(cell.substr(0, open));
   Metric metric;
   if (open < cell.size()) {
     std::string_view rest = cell.substr(open + 1);
-    rest = rest.substr(0, rest.find(')'));
+    rest = rest.substr(0, rest.rfind(')'));
     while (!rest.empty()) {
       const size_t end = std::min(rest.find(';'), rest.size());
       std::string_view item = rest.substr(0, end);

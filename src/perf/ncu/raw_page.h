@@ -2,7 +2,6 @@
 // Nsight Compute's page `raw`: every metric of every profiled launch.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <optional>
 #include <set>
-#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -147,7 +146,7 @@ void fill(Skill* skill) {
   }
   skill->target = find_target(read_text(fs::path(skill->folder) / "SKILL.md"));
   for (const std::string& file : relevant_files(skill->folder)) {
-    const Result<std::string> digest = host::sha256_file(skill->folder + "/" + file);
+    const Result<std::string> digest = host::sha256_file(fmt::format("{}/{}", skill->folder, file));
     if (digest.ok()) {
       skill->files.push_back({file, digest.value()});
     }

@@ -2,7 +2,6 @@
 // The user's own helper skill `ncu-report-skill`: found or not, never fetched.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 

@@ -86,18 +86,16 @@ std::pair<size_t, size_t> active_span(const std::vector<double>& values) {
   return {static_cast<size_t>(first - values.begin()), static_cast<size_t>(last - values.begin())};
 }
 
-/// Cuts every series of the activity's length to the span in which the SMs were active.
+/// Cuts every series to the kernel: those of the activity's length, which came from its pass, to
+/// the span in which the SMs were active, the others to their own.
 void cut_to_kernel(std::vector<Series>* series) {
-  const Series& activity = series->front();
-  const size_t length = activity.values.size();
-  const auto [first, last] = active_span(activity.values);
-  if (first >= last) {
-    return;
-  }
+  const std::vector<double> activity = series->front().values;
   for (Series& one : *series) {
-    if (one.values.size() == length) {
-      one.values.erase(one.values.begin() + static_cast<ptrdiff_t>(last), one.values.end());
-      one.values.erase(one.values.begin(), one.values.begin() + static_cast<ptrdiff_t>(first));
+    std::vector<double>& values = one.values;
+    const auto [first, last] = active_span(values.size() == activity.size() ? activity : values);
+    if (first < last) {
+      values.erase(values.begin() + static_cast<ptrdiff_t>(last), values.end());
+      values.erase(values.begin(), values.begin() + static_cast<ptrdiff_t>(first));
     }
   }
 }

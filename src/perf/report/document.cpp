@@ -2,8 +2,6 @@
 // A report as Markdown, and the parts of it that people wrote.
 #include "perf/report/document.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "perf/format.h"

@@ -3,7 +3,6 @@
 #include "perf/report/plots.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 

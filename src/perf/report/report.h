@@ -2,7 +2,6 @@
 // Turns a run's reports and results into REPORT.md and report.html.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 

@@ -2,13 +2,12 @@
 // What a report is written from.
 #include "perf/report/run_data.h"
 
-#include <algorithm>
-#include <charconv>
 #include <filesystem>
 
 #include <fmt/format.h>
 
 #include "perf/host/files.h"
+#include "perf/json_value.h"
 
 namespace fla::perf::report {
 namespace {
@@ -31,13 +30,11 @@ const ncu::KernelProfile* counterpart(const ncu::KernelProfile& head,
   return candidates.size() == 1 ? candidates.front() : nullptr;
 }
 
-std::vector<double> numbers_at(const Json& row, const Json::json_pointer& where) {
+std::vector<double> numbers_at(const Json& row, const char* where) {
   std::vector<double> numbers;
-  if (row.contains(where) && row[where].is_array()) {
-    for (const Json& one : row[where]) {
-      if (one.is_number()) {
-        numbers.push_back(one.get<double>());
-      }
+  for (const Json& one : list_at(row, where)) {
+    if (one.is_number()) {
+      numbers.push_back(one.get<double>());
     }
   }
   return numbers;
@@ -45,16 +42,13 @@ std::vector<double> numbers_at(const Json& row, const Json::json_pointer& where)
 
 void add_rows(const Json& document, const char* base, const char* head,
               std::vector<Distribution>* rows) {
-  if (!document.is_object() || !document.contains("rows") || !document["rows"].is_array()) {
-    return;
-  }
-  for (const Json& row : document["rows"]) {
+  for (const Json& row : list_at(document, "/rows")) {
     if (!row.is_object() || !row.contains("key") || !row["key"].is_string()) {
       continue;
     }
     Distribution one = {.row = row["key"].get<std::string>(),
-                        .base_s = numbers_at(row, Json::json_pointer(base)),
-                        .head_s = numbers_at(row, Json::json_pointer(head))};
+                        .base_s = numbers_at(row, base),
+                        .head_s = numbers_at(row, head)};
     if (!one.base_s.empty() && !one.head_s.empty()) {
       rows->push_back(std::move(one));
     }

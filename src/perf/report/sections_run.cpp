@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The sections of a report about the run: what was measured, where, how, and what it says.
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include "perf/host/digest.h"
 #include "perf/host/files.h"
 #include "perf/host/process.h"
+#include "perf/json_value.h"
 #include "perf/report/sections.h"
 
 namespace fla::perf::report {
@@ -19,31 +19,9 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// The text at a place of a document; empty where there is none.
-std::string text(const Json& json, const char* where) {
-  const Json::json_pointer place(where);
-  return json.is_object() && json.contains(place) && json[place].is_string()
-             ? json[place].get<std::string>()
-             : std::string();
-}
-
-std::optional<double> number(const Json& json, const char* where) {
-  const Json::json_pointer place(where);
-  return json.is_object() && json.contains(place) && json[place].is_number()
-             ? std::optional(json[place].get<double>())
-             : std::nullopt;
-}
-
-std::vector<Json> list(const Json& json, const char* where) {
-  const Json::json_pointer place(where);
-  return json.is_object() && json.contains(place) && json[place].is_array()
-             ? json[place].get<std::vector<Json>>()
-             : std::vector<Json>();
-}
-
-std::vector<std::string> texts(const Json& json, const char* where) {
+std::vector<std::string> texts(const Json& json, const std::string& where) {
   std::vector<std::string> result;
-  for (const Json& one : list(json, where)) {
+  for (const Json& one : list_at(json, where)) {
     result.push_back(one.is_string() ? one.get<std::string>() : one.dump());
   }
   return result;
@@ -54,21 +32,21 @@ std::string or_dash(const std::string& value) {
 }
 
 std::string interval(const Json& row, const char* where) {
-  const std::vector<Json> ends = list(row, where);
+  const Json& ends = list_at(row, where);
   return ends.size() == 2 && ends[0].is_number() && ends[1].is_number()
              ? fmt::format(" [{:.3f}, {:.3f}]", ends[0].get<double>(), ends[1].get<double>())
              : "";
 }
 
 std::string speedup_text(const Json& row, const char* value, const char* ends) {
-  const std::optional<double> speedup = number(row, value);
+  const std::optional<double> speedup = number_at(row, value);
   return speedup ? fmt::format("{:.3f}{}", *speedup, interval(row, ends)) : "-";
 }
 
 std::string tree_text(const Json& tree) {
-  return fmt::format("{}, commit {}, tree {}{}", or_dash(text(tree, "/ref")),
-                     or_dash(text(tree, "/commit").substr(0, 12)),
-                     or_dash(text(tree, "/tree").substr(0, 12)),
+  return fmt::format("{}, commit {}, tree {}{}", or_dash(text_at(tree, "/ref")),
+                     or_dash(text_at(tree, "/commit").substr(0, 12)),
+                     or_dash(text_at(tree, "/tree").substr(0, 12)),
                      tree.value("dirty", false) ? ", dirty" : "");
 }
 
@@ -82,40 +60,41 @@ const Json& results(const RunData& data) {
 }
 
 std::string row_memory(const Json& row) {
-  const std::optional<double> ratio = number(row, "/memory_moved");
+  const std::optional<double> ratio = number_at(row, "/memory_moved");
   return ratio ? fmt::format("{:+.1f} %", 100 * (*ratio - 1)) : "unmoved";
 }
 
 std::vector<std::string> row_cells(const Json& row, bool evidence) {
-  const std::optional<double> base = number(row, evidence ? "/base/median_s" : "/base_s");
-  const std::optional<double> head = number(row, evidence ? "/head/median_s" : "/head_s");
-  const std::optional<double> rate = number(row, evidence ? "/head/tokens_per_s" : "/tokens_per_s");
-  const std::optional<double> mde = number(row, "/mde");
-  return {"`" + text(row, "/key") + "`",
+  const std::optional<double> base = number_at(row, evidence ? "/base/median_s" : "/base_s");
+  const std::optional<double> head = number_at(row, evidence ? "/head/median_s" : "/head_s");
+  const std::optional<double> rate =
+      number_at(row, evidence ? "/head/tokens_per_s" : "/tokens_per_s");
+  const std::optional<double> mde = number_at(row, "/mde");
+  return {"`" + text_at(row, "/key") + "`",
           milliseconds(base),
           milliseconds(head),
           speedup_text(row, "/speedup", "/ci95"),
           with_suffix(rate),
           evidence ? row_memory(row) : "-",
           mde ? fmt::format("{:.2f} %", 100 * *mde) : "-",
-          or_dash(text(row, "/verdict")),
+          or_dash(text_at(row, "/verdict")),
           fmt::format("{}", fmt::join(texts(row, "/flags"), ", "))};
 }
 
 /// Rows that say nothing about speed: missing, failed, skipped on a side.
 Items open_rows(const Json& document) {
   Items items;
-  for (const Json& row : list(document, "/rows")) {
+  for (const Json& row : list_at(document, "/rows")) {
     for (const char* side : {"base", "head"}) {
-      const std::string status = text(row, fmt::format("/{}/status", side).c_str());
+      const std::string status = text_at(row, fmt::format("/{}/status", side));
       if (!status.empty() && status != "ok") {
-        items.texts.push_back(fmt::format("`{}`, {}: {} {}", text(row, "/key"), side, status,
-                                          text(row, fmt::format("/{}/reason", side).c_str())));
+        items.texts.push_back(fmt::format("`{}`, {}: {} {}", text_at(row, "/key"), side, status,
+                                          text_at(row, fmt::format("/{}/reason", side))));
       }
     }
   }
   for (const char* side : {"base", "head"}) {
-    for (const std::string& key : texts(document, fmt::format("/only_{}", side).c_str())) {
+    for (const std::string& key : texts(document, fmt::format("/only_{}", side))) {
       items.texts.push_back(fmt::format("`{}`: only on the {} side", key, side));
     }
   }
@@ -181,21 +160,23 @@ Section header_section(const RunData& data) {
   Table table;
   table.rows.push_back({"what", "value"});
   table.rows.push_back({"run", data.run_name});
-  table.rows.push_back({"state", e.is_object() ? or_dash(text(e, "/state")) : "profile only"});
+  table.rows.push_back({"state", e.is_object() ? or_dash(text_at(e, "/state")) : "profile only"});
   if (e.is_object()) {
-    table.rows.push_back({"date", or_dash(text(e, "/created"))});
-    table.rows.push_back({"repository", or_dash(text(e, "/repo"))});
+    table.rows.push_back({"date", or_dash(text_at(e, "/created"))});
+    table.rows.push_back({"repository", or_dash(text_at(e, "/repo"))});
     table.rows.push_back({"base", tree_text(e.value("base", Json::object()))});
     table.rows.push_back({"head", tree_text(e.value("head", Json::object()))});
-    table.rows.push_back({"class", fmt::format("{} (rule {})", or_dash(text(e, "/machine/class")),
-                                               or_dash(text(e, "/machine/rule")))});
-    const std::string uuid = text(e, "/machine/uuid");
+    table.rows.push_back(
+        {"class", fmt::format("{} (rule {})", or_dash(text_at(e, "/machine/class")),
+                              or_dash(text_at(e, "/machine/rule")))});
+    const std::string uuid = text_at(e, "/machine/uuid");
+    const std::optional<double> capability = number_at(e, "/machine/compute_capability");
     table.rows.push_back(
         {"device",
-         fmt::format("{}, sm_{}, UUID ...{}, driver {}", or_dash(text(e, "/machine/name")),
-                     or_dash(text(e, "/machine/compute_capability")),
+         fmt::format("{}, sm_{}, UUID ...{}, driver {}", or_dash(text_at(e, "/machine/name")),
+                     capability ? fmt::format("{:.0f}", *capability) : "-",
                      uuid.substr(uuid.size() - std::min<size_t>(uuid.size(), 8)),
-                     or_dash(text(e, "/machine/driver")))});
+                     or_dash(text_at(e, "/machine/driver")))});
   } else if (!data.profiles.empty()) {
     const ncu::KernelProfile& first = data.profiles.front();
     table.rows.push_back({"device", fmt::format("{}, compute capability {}", or_dash(first.device),
@@ -215,13 +196,13 @@ Section reading_section(const RunData& data) {
   section.blocks.push_back(Heading{2, "Reading"});
   std::string reading;
   if (const Json& r = results(data); r.is_object()) {
-    reading = fmt::format("Verdict: {}.", or_dash(text(r, "/verdict")));
-    for (const Json& group : list(r, "/groups")) {
-      if (text(group, "/name") == "all") {
+    reading = fmt::format("Verdict: {}.", or_dash(text_at(r, "/verdict")));
+    for (const Json& group : list_at(r, "/groups")) {
+      if (text_at(group, "/name") == "all") {
         const char* key = data.evidence.is_object() ? "/geomean" : "/speedup";
         reading +=
             fmt::format(" Geometric mean of the speedups: {}, {:.0f} rows.",
-                        speedup_text(group, key, "/ci95"), number(group, "/rows").value_or(0));
+                        speedup_text(group, key, "/ci95"), number_at(group, "/rows").value_or(0));
       }
     }
     reading += " ";
@@ -235,9 +216,10 @@ Section setup_section(const RunData& data) {
   Section section;
   section.blocks.push_back(Heading{2, "Set-up"});
   Listing benches;
-  for (const Json& bench : list(data.evidence, "/benches")) {
-    benches.text += fmt::format("{} ({}): {}\n", text(bench, "/label"), text(bench, "/coverage"),
-                                host::shell_line(texts(bench, "/argv")));
+  for (const Json& bench : list_at(data.evidence, "/benches")) {
+    benches.text +=
+        fmt::format("{} ({}): {}\n", text_at(bench, "/label"), text_at(bench, "/coverage"),
+                    host::shell_line(texts(bench, "/argv")));
   }
   if (!benches.text.empty()) {
     section.blocks.push_back(Paragraph{"Benchmarks, the same on both sides:"});
@@ -254,7 +236,7 @@ Section setup_section(const RunData& data) {
   for (const auto* more : {&data.skill.differences, &data.skill_runs, &data.notes}) {
     items.texts.insert(items.texts.end(), more->begin(), more->end());
   }
-  if (const std::string note = text(data.evidence, "/ncu/note"); !note.empty()) {
+  if (const std::string note = text_at(data.evidence, "/ncu/note"); !note.empty()) {
     items.texts.push_back("Nsight Compute: " + note);
   }
   section.blocks.push_back(std::move(items));
@@ -266,14 +248,14 @@ Section before_after_section(const RunData& data) {
   section.blocks.push_back(Heading{2, "Before and after"});
   const Json& r = results(data);
   const bool evidence = data.evidence.is_object();
-  if (list(r, "/rows").empty()) {
+  if (list_at(r, "/rows").empty()) {
     section.blocks.push_back(Paragraph{"This run holds no benchmark results."});
     return section;
   }
   Table table;
   table.rows.push_back({"row", "base", "head", "speedup [95 %]", "tokens/s head", "memory",
                         "smallest visible change", "verdict", "flags"});
-  for (const Json& row : list(r, "/rows")) {
+  for (const Json& row : list_at(r, "/rows")) {
     table.rows.push_back(row_cells(row, evidence));
   }
   section.blocks.push_back(std::move(table));
@@ -281,11 +263,11 @@ Section before_after_section(const RunData& data) {
              distributions_script(distributions(data)), &section.blocks, &section.notes);
   Table groups;
   groups.rows.push_back({"group", "geometric mean [95 %]", "rows", "excluded"});
-  for (const Json& group : list(r, "/groups")) {
-    groups.rows.push_back({text(group, "/name"),
+  for (const Json& group : list_at(r, "/groups")) {
+    groups.rows.push_back({text_at(group, "/name"),
                            speedup_text(group, evidence ? "/geomean" : "/speedup", "/ci95"),
-                           fmt::format("{:.0f}", number(group, "/rows").value_or(0)),
-                           fmt::format("{:.0f}", number(group, "/excluded").value_or(0))});
+                           fmt::format("{:.0f}", number_at(group, "/rows").value_or(0)),
+                           fmt::format("{:.0f}", number_at(group, "/excluded").value_or(0))});
   }
   section.blocks.push_back(std::move(groups));
   if (Items open = open_rows(r); !open.texts.empty()) {
@@ -300,9 +282,9 @@ Section machine_section(const RunData& data) {
   section.blocks.push_back(Heading{2, "State of the machine"});
   double floor = 0;
   size_t unfit = 0;
-  const std::vector<Json> rows = list(results(data), "/rows");
+  const Json& rows = list_at(results(data), "/rows");
   for (const Json& row : rows) {
-    floor = std::max(floor, number(row, "/noise_floor").value_or(0));
+    floor = std::max(floor, number_at(row, "/noise_floor").value_or(0));
     unfit += row.contains("fit") && row["fit"] == false ? 1 : 0;
   }
   Items items;
@@ -328,9 +310,9 @@ Section traps_section(const RunData& data) {
   Section section;
   section.blocks.push_back(Heading{2, "Traps"});
   Items items;
-  for (const Json& row : list(results(data), "/rows")) {
+  for (const Json& row : list_at(results(data), "/rows")) {
     for (const std::string& flag : texts(row, "/flags")) {
-      items.texts.push_back(fmt::format("`{}`: {}", text(row, "/key"), flag));
+      items.texts.push_back(fmt::format("`{}`: {}", text_at(row, "/key"), flag));
     }
   }
   if (items.texts.empty()) {
@@ -346,7 +328,7 @@ Section conclusion_section(const RunData& data) {
   section.blocks.push_back(Heading{2, "Conclusion"});
   Items items;
   const auto add = [&](const char* name, const char* place) {
-    if (const std::string said = text(data.evidence, place); !said.empty()) {
+    if (const std::string said = text_at(data.evidence, place); !said.empty()) {
       items.texts.push_back(fmt::format("{}: {}", name, said));
     }
   };
@@ -383,7 +365,7 @@ Section files_section(const RunData& data) {
       continue;
     }
     std::error_code error;
-    const std::string path = data.run_dir + "/" + file;
+    const std::string path = fmt::format("{}/{}", data.run_dir, file);
     const auto bytes = fs::file_size(path, error);
     const Result<std::string> digest = host::sha256_file(path);
     table.rows.push_back({"`" + file + "`", fmt::to_string(bytes),

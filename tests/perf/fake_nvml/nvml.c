@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A stand-in for libnvidia-ml.so.1. FAKE_NVML chooses what it plays: an H200 (the default), "mig",
-// "throttled", "refuses" (knows nothing but the name), "none" (no card), "broken" (no init).
+// "throttled", "shared" (a second process), "refuses" (knows nothing but the name), "none" (no
+// card), "broken" (no init).
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,9 +161,10 @@ struct Process {
 int nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count,
                                             struct Process* processes) {
   (void)device;
-  if (*count > 0) {
-    processes[0].pid = 1;
+  const unsigned number = plays("shared") ? 2 : 1;
+  for (unsigned i = 0; i < number && i < *count; ++i) {
+    processes[i].pid = i + 1;
   }
-  *count = 1;
+  *count = number;
   return state();
 }
