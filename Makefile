@@ -13,8 +13,7 @@ PYTHON := /usr/bin/python3
 
 # One process a program under the sanitizers: starting one a test would take longer than the tests.
 CPP_TESTS := fla_core_tests fla_support_tests fla_ref_tests fla_ops_tests fla_perf_tests fla_compare_tests \
-             fla_hardware_tests fla_history_tests fla_host_tests fla_adapters_tests fla_ncu_tests fla_report_tests \
-             fla_evidence_tests fla_cpu_tests
+             fla_hardware_tests fla_host_tests fla_adapters_tests fla_ncu_tests fla_cpu_tests
 ASAN_ENV := OMP_WAIT_POLICY=passive UBSAN_OPTIONS=print_stacktrace=1 \
   ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1
 

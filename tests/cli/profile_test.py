@@ -22,7 +22,7 @@ FAKE = SOURCE / "tests/perf/fake_ncu.py"
 SCHEMA = json.loads((SOURCE / "schemas/fla.profile.1.schema.json").read_text())
 
 
-class Workplace(unittest.TestCase):
+class InTemporaryFolder(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -45,7 +45,7 @@ class Workplace(unittest.TestCase):
                        capture_output=True)
 
 
-class Profile(Workplace):
+class Profile(InTemporaryFolder):
     def test_run_leaves_the_layout(self):
         done = self.profile()
         self.assertIn("report   profile/r/REPORT.md", done.stdout)
@@ -141,7 +141,7 @@ class Profile(Workplace):
         self.assertFalse((self.folder / "profile/r").exists())
 
 
-class Report(Workplace):
+class Report(InTemporaryFolder):
     def setUp(self):
         super().setUp()
         self.profile()
