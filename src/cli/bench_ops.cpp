@@ -3,8 +3,6 @@
 #include "perf/bench_ops.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -18,6 +16,7 @@
 #include "ops/targets.h"
 #include "perf/gpu_peak.h"
 #include "perf/history/against.h"
+#include "perf/host/files.h"
 #include "perf/machine.h"
 #include "perf/peak.h"
 #include "perf/write_file.h"
@@ -102,11 +101,11 @@ Status load_custom_shapes(std::string* text) {
     return {};
   }
   const std::string path = text->substr(1);
-  std::ifstream file(path, std::ios::binary);
-  text->assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  if (!file || text->empty()) {
+  Result<std::string> read = perf::host::read_file(path);
+  if (!read.ok() || read.value().empty()) {
     return {Code::kInvalidArgument, fmt::format("--custom-shapes: cannot read '{}'", path)};
   }
+  *text = std::move(read.value());
   return {};
 }
 

@@ -38,6 +38,10 @@ std::string with_suffix(std::optional<double> value) {
   return significant(value, 3);
 }
 
+std::optional<double> milliseconds(std::optional<double> seconds) {
+  return seconds ? std::optional(*seconds * 1e3) : std::nullopt;
+}
+
 std::string percent(std::optional<double> fraction) {
   if (!fraction || !std::isfinite(*fraction)) {
     return "-";

@@ -15,6 +15,8 @@ namespace fla::perf {
 std::string significant(std::optional<double> value, int digits);
 /// With a suffix for thousands: "6.50M", "37.6k", "12.0".
 std::string with_suffix(std::optional<double> value);
+/// Seconds in milliseconds.
+std::optional<double> milliseconds(std::optional<double> seconds);
 /// A fraction as a percentage: "45.2%".
 std::string percent(std::optional<double> fraction);
 /// Bytes in MiB: "12.3".

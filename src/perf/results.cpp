@@ -159,10 +159,6 @@ bool any_on_cpu(const Results& results) {
   });
 }
 
-std::optional<double> milliseconds(std::optional<double> seconds) {
-  return seconds ? std::optional(*seconds * 1e3) : std::nullopt;
-}
-
 /// A value for CSV: nothing where undefined, otherwise enough digits to read it back.
 std::string csv_number(std::optional<double> value) {
   return value && std::isfinite(*value) ? fmt::format("{}", *value) : "";

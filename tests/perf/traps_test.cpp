@@ -140,16 +140,21 @@ TEST(LastCall, NothingToWriteIsNothingWrong) {
   EXPECT_EQ(found(kernel, 2), "");
 }
 
+/// Rows on the CPU.
+Result<std::vector<Cell>> cells_of(const char* op, const char* mode, const char* custom_shapes) {
+  BenchOpsOptions options;
+  options.ops = {op};
+  options.modes = {mode};
+  options.device = "cpu";
+  options.custom_shapes = custom_shapes;
+  return plan_cells(options);
+}
+
 /// A call of chunk_kda that is large enough to be looked at.
 class InputsTest : public testing::Test {
  protected:
   void SetUp() override {
-    BenchOpsOptions options;
-    options.ops = {"chunk_kda"};
-    options.modes = {"fwdbwd"};
-    options.device = "cpu";
-    options.custom_shapes = R"({"s": {"T": 256, "H": 2, "D": 32}})";
-    const auto cells = plan_cells(options);
+    const auto cells = cells_of("chunk_kda", "fwdbwd", R"({"s": {"T": 256, "H": 2, "D": 32}})");
     ASSERT_TRUE(cells.ok());
     cell_ = cells.value()[0];
     auto made = BenchCall::make(cell_, Context());
@@ -220,12 +225,8 @@ TEST_F(InputsTest, TheAlteredInputMatters) {
 }
 
 TEST(WrittenViews, AStateInPlaceIsLeftOut) {
-  BenchOpsOptions options;
-  options.ops = {"fused_recurrent_kda"};
-  options.modes = {"decode"};
-  options.device = "cpu";
-  options.custom_shapes = R"({"s": {"B": 2, "H": 2, "D": 8}})";
-  const auto cells = plan_cells(options);
+  const auto cells =
+      cells_of("fused_recurrent_kda", "decode", R"({"s": {"B": 2, "H": 2, "D": 8}})");
   ASSERT_TRUE(cells.ok());
   auto call = BenchCall::make(cells.value()[0], Context());
   ASSERT_TRUE(call.ok());

@@ -128,8 +128,6 @@ class RowFeed {
       at_ = from.row(Share::first_row()).at + (column + Share::col()) * 2;
   }
 
-  __device__ bool octets() const { return octets_; }
-
   /// Starts to copy chunk `index`, which is `where`.
   template <int kPlanes>
   __device__ void copy(const Rows& rows, const Where& where, int32_t index,

@@ -6,7 +6,7 @@
 // Decay   The factors of a 16-row block are running products of e^g from the block's edge, none a
 //         difference of sums (math.md 4.3): `q` and `a` rows decay from the block's start, `k` and
 //         `b` rows to its end, whole blocks by their product. Pairs within a block: `k` and `b`
-//         rows grow back to the block's start, as long as every channel keeps e^kReach; columns
+//         rows grow back to the block's start, as long as every channel keeps kReach; columns
 //         beyond are summed pair by pair. Which way a column goes does not depend on later rows.
 #pragma once
 

@@ -26,12 +26,13 @@ struct CommandLabel {
 };
 
 /// A parser by name:
-///   fla           fla.results/1 of `fla bench`
-///   fla-ops       the file of upstream's benchmarks/ops/run.py --json
-///   fla-train     lines "throughput: ..." and "peak memory: ..." of
-///   benchmark_training_throughput.py fla-generate  lines of benchmark_generation.py gbench,
-///   nvbench, hyperfine   their JSON files regex:NAME[:lower|:higher]=PATTERN   the first capture
-///   in the output, a number wall          the time from start to end
+/// - fla: fla.results/1 of `fla bench`
+/// - fla-ops: the file of upstream's benchmarks/ops/run.py --json
+/// - fla-train: lines "throughput: ..." and "peak memory: ..." of benchmark_training_throughput.py
+/// - fla-generate: lines of benchmark_generation.py
+/// - gbench, nvbench, hyperfine: their JSON files
+/// - regex:NAME[:lower|:higher]=PATTERN: the first capture in the output, a number
+/// - wall: the time from start to end
 class Parser {
  public:
   /// Errors: kInvalidArgument for an unknown name or a pattern that does not compile.

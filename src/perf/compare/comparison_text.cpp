@@ -13,10 +13,6 @@
 namespace fla::perf {
 namespace {
 
-std::optional<double> milliseconds(const std::optional<double>& seconds) {
-  return seconds ? std::optional(*seconds * 1e3) : std::nullopt;
-}
-
 /// "1.032x".
 std::string factor(const std::optional<double>& speedup) {
   return speedup ? fmt::format("{:.3f}x", *speedup) : "-";

@@ -150,9 +150,7 @@ OpenedBundle open_bundle(const std::string& folder) {
       return refuse(fmt::format("the bundle's file '{}' is damaged or missing", name));
     }
   }
-  const Result<std::string> plan_text = host::read_file(folder + "/plan.json");
-  Result<Plan> plan = plan_text.ok() ? parse_plan(folder + "/plan.json", plan_text.value())
-                                     : Result<Plan>(plan_text.status());
+  Result<Plan> plan = load_plan(folder + "/plan.json");
   if (!plan.ok()) {
     return refuse(std::string(plan.status().message()));
   }
@@ -164,9 +162,7 @@ Outcome import_run(const std::string& repo, const std::string& from, const std::
   if (!manifest.ok()) {
     return {kUnreadable, std::string(manifest.status().message())};
   }
-  const Result<std::string> text = host::read_file(plan_path(from));
-  const Result<Plan> plan =
-      text.ok() ? parse_plan(plan_path(from), text.value()) : Result<Plan>(text.status());
+  const Result<Plan> plan = load_plan(plan_path(from));
   if (!plan.ok()) {
     return {kUnreadable, std::string(plan.status().message())};
   }

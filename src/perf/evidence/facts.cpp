@@ -149,14 +149,14 @@ std::vector<std::string> changed_files(const Json& manifest, const std::string& 
   return changed;
 }
 
-std::string newest_run(const std::string& repo) {
+std::string newest_run(const std::string& repo, const std::string& file) {
   std::string newest;
   fs::file_time_type newest_time{};
   std::error_code error;
   for (fs::directory_iterator entry(repo + "/profile", error);
        !error && entry != fs::directory_iterator(); entry.increment(error)) {
     std::error_code ignored;
-    const auto time = fs::last_write_time(entry->path() / "evidence.json", ignored);
+    const auto time = fs::last_write_time(entry->path() / file, ignored);
     if (!ignored && (newest.empty() || time > newest_time)) {
       newest = entry->path().string();
       newest_time = time;

@@ -25,7 +25,8 @@ Result<nlohmann::json> read_manifest(const std::string& run_dir);
 /// Files of the manifest whose content is another now, or that are gone.
 std::vector<std::string> changed_files(const nlohmann::json& manifest, const std::string& run_dir);
 
-/// The run whose evidence.json is newest in REPO/profile; empty where there is none.
-std::string newest_run(const std::string& repo);
+/// The run in REPO/profile whose `file` (a path below the run) is newest; empty where there is
+/// none.
+std::string newest_run(const std::string& repo, const std::string& file = "evidence.json");
 
 }  // namespace fla::perf::evidence

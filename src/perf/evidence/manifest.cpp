@@ -392,11 +392,7 @@ Result<Human> load_human(const std::string& run_dir) {
 }
 
 Status compose(const std::string& run_dir, const SkillNote& skill) {
-  const Result<std::string> text = host::read_file(plan_path(run_dir));
-  if (!text.ok()) {
-    return text.status();
-  }
-  const Result<Plan> plan = parse_plan(plan_path(run_dir), text.value());
+  const Result<Plan> plan = load_plan(plan_path(run_dir));
   const Result<Journal> journal = Journal::open(journal_path(run_dir));
   const Result<Human> human = load_human(run_dir);
   for (const Status& status : {plan.status(), journal.status(), human.status()}) {

@@ -22,10 +22,6 @@ std::string or_to_fill(const std::string& written, std::string_view what) {
   return written.empty() ? fmt::format("{}{}]", kToFill, what) : written;
 }
 
-std::string milliseconds(const std::optional<double>& seconds) {
-  return significant(seconds ? std::optional(*seconds * 1e3) : std::nullopt, 4);
-}
-
 std::string speedup_text(const Json& row) {
   const std::optional<double> value = number_at(row, "/speedup");
   if (!value) {
@@ -91,7 +87,8 @@ std::string rows_table(const Json& manifest) {
                                                   "verdict", "flags"}};
   for (const Json& row : value_at(manifest, "/rows")) {
     const auto side = [&](const char* seconds, const char* status) {
-      return number_at(row, seconds) ? milliseconds(number_at(row, seconds)) : text_at(row, status);
+      return number_at(row, seconds) ? significant(milliseconds(number_at(row, seconds)), 4)
+                                     : text_at(row, status);
     };
     cells.push_back({row_name(row), side("/base/median_s", "/base/status"),
                      side("/head/median_s", "/head/status"), speedup_text(row), throughput(row),

@@ -8,6 +8,7 @@
 #include "perf/adapters/adapters.h"
 #include "perf/evidence/glob.h"
 #include "perf/host/digest.h"
+#include "perf/host/files.h"
 #include "perf/host/process.h"
 #include "perf/json_document.h"
 
@@ -54,6 +55,11 @@ Result<Plan> parse_plan(const std::string& name, std::string_view text) {
   } catch (const Json::exception& error) {
     return Status(Code::kIo, fmt::format("{}: {}", name, error.what()));
   }
+}
+
+Result<Plan> load_plan(const std::string& path) {
+  const Result<std::string> text = host::read_file(path);
+  return text.ok() ? parse_plan(path, text.value()) : Result<Plan>(text.status());
 }
 
 std::vector<std::string> fill_in(const std::vector<std::string>& words,

@@ -81,6 +81,8 @@ bool runs(const Plan& plan, std::string_view side);
 std::string to_json(const Plan& plan);
 /// Errors: kIo for text that is no plan, or of a newer major version.
 Result<Plan> parse_plan(const std::string& name, std::string_view text);
+/// The plan in a file. Errors: kIo too where it cannot be read.
+Result<Plan> load_plan(const std::string& path);
 
 /// Replaces every {name} of the words.
 std::vector<std::string> fill_in(const std::vector<std::string>& words,

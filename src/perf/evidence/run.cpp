@@ -11,6 +11,7 @@
 
 #include "perf/evidence/build.h"
 #include "perf/evidence/bundle.h"
+#include "perf/evidence/facts.h"
 #include "perf/evidence/hygiene.h"
 #include "perf/host/digest.h"
 #include "perf/host/files.h"
@@ -77,16 +78,14 @@ struct Begun {
 Begun load_run(const RunRequest& request) {
   Begun begun;
   begun.run_dir = request.what.run_name.empty()
-                      ? newest_planned_run(request.what.repo)
+                      ? newest_run(request.what.repo, kPlanFile)
                       : request.what.repo + "/profile/" + request.what.run_name;
   if (begun.run_dir.empty() || !fs::exists(plan_path(begun.run_dir))) {
     begun.outcome = {kUsage,
                      fmt::format("there is no run to resume in '{}/profile'", request.what.repo)};
     return begun;
   }
-  const Result<std::string> text = host::read_file(plan_path(begun.run_dir));
-  Result<Plan> plan =
-      text.ok() ? parse_plan(plan_path(begun.run_dir), text.value()) : Result<Plan>(text.status());
+  Result<Plan> plan = load_plan(plan_path(begun.run_dir));
   if (!plan.ok()) {
     begun.outcome = refused(plan.status());
     return begun;
@@ -151,6 +150,17 @@ Outcome make_sides(const std::string& repo, const Folders& folders, const Sessio
   return {};
 }
 
+/// Removes what a finished run leaves in the cache, unless it is to stay.
+Outcome clean_up(const RunRequest& request, const Folders& folders) {
+  if (request.keep_worktrees) {
+    return {};
+  }
+  Outcome removed = remove_worktrees(request.what.repo, folders);
+  std::error_code ignored;
+  fs::remove_all(folders.caches, ignored);
+  return removed;
+}
+
 /// A failure of the texts is told unless something else failed before.
 Outcome finish(const std::string& run_dir, const Texts& texts, const Outcome& outcome) {
   const Status status = write_texts(run_dir, texts);
@@ -206,10 +216,8 @@ RunResult run_evidence(const RunRequest& request, const Config& config, const Te
     result.outcome = run_session(plan, folders, options, &journal.value());
   }
   result.outcome = finish(begun.run_dir, texts, result.outcome);
-  if (result.outcome.ok() && !request.keep_worktrees) {
-    result.outcome = remove_worktrees(request.what.repo, folders);
-    std::error_code ignored;
-    fs::remove_all(folders.caches, ignored);
+  if (result.outcome.ok()) {
+    result.outcome = clean_up(request, folders);
   }
   return result;
 }
@@ -268,29 +276,8 @@ Outcome make_bundle(const RunRequest& request, const Config& config, const std::
       !sides.ok()) {
     return sides;
   }
-  Outcome written = write_bundle(request.what.repo, plan, config, folders, tool, folder);
-  if (written.ok() && !request.keep_worktrees) {
-    written = remove_worktrees(request.what.repo, folders);
-    std::error_code ignored;
-    fs::remove_all(folders.caches, ignored);
-  }
-  return written;
-}
-
-std::string newest_planned_run(const std::string& repo) {
-  std::string newest;
-  fs::file_time_type newest_time{};
-  std::error_code error;
-  for (fs::directory_iterator entry(repo + "/profile", error);
-       !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    std::error_code ignored;
-    const auto time = fs::last_write_time(plan_path(entry->path().string()), ignored);
-    if (!ignored && (newest.empty() || time > newest_time)) {
-      newest = entry->path().string();
-      newest_time = time;
-    }
-  }
-  return newest;
+  const Outcome written = write_bundle(request.what.repo, plan, config, folders, tool, folder);
+  return written.ok() ? clean_up(request, folders) : written;
 }
 
 }  // namespace fla::perf::evidence

@@ -15,7 +15,7 @@ namespace fla::perf::evidence {
 
 struct RunRequest {
   Request what;
-  bool resume = false;         // the run `what.run_name`, or the newest that is not complete
+  bool resume = false;         // the run `what.run_name`, or the one with the newest plan
   bool fix_gitignore = false;  // edit the tracked .gitignore
   bool keep_worktrees = false;
   std::string cache_home;  // $XDG_CACHE_HOME
@@ -53,8 +53,5 @@ RunResult run_bundle(const std::string& bundle, const std::string& out, const Te
 /// Plans, builds both sides for another machine, and writes the bundle.
 Outcome make_bundle(const RunRequest& request, const Config& config, const std::string& tool,
                     const std::string& folder, const SessionOptions& options);
-
-/// The newest run in REPO/profile that has a plan; empty where there is none.
-std::string newest_planned_run(const std::string& repo);
 
 }  // namespace fla::perf::evidence

@@ -63,8 +63,9 @@ Outcome run_session(const Plan& plan, const Folders& folders, const SessionOptio
 inline std::string journal_path(const std::string& run) {
   return run + "/analysis/journal.jsonl";
 }
+inline constexpr const char* kPlanFile = "analysis/plan.json";
 inline std::string plan_path(const std::string& run) {
-  return run + "/analysis/plan.json";
+  return run + '/' + kPlanFile;
 }
 
 }  // namespace fla::perf::evidence

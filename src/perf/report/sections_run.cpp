@@ -50,8 +50,8 @@ std::string tree_text(const Json& tree) {
                      tree.value("dirty", false) ? ", dirty" : "");
 }
 
-std::string milliseconds(const std::optional<double>& seconds) {
-  return seconds ? significant(*seconds * 1e3, 4) + " ms" : "-";
+std::string milliseconds_text(const std::optional<double>& seconds) {
+  return seconds ? significant(milliseconds(seconds), 4) + " ms" : "-";
 }
 
 /// The document that says how the sides compare.
@@ -71,8 +71,8 @@ std::vector<std::string> row_cells(const Json& row, bool evidence) {
       number_at(row, evidence ? "/head/tokens_per_s" : "/tokens_per_s");
   const std::optional<double> mde = number_at(row, "/mde");
   return {"`" + text_at(row, "/key") + "`",
-          milliseconds(base),
-          milliseconds(head),
+          milliseconds_text(base),
+          milliseconds_text(head),
           speedup_text(row, "/speedup", "/ci95"),
           with_suffix(rate),
           evidence ? row_memory(row) : "-",
