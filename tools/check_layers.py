@@ -22,7 +22,7 @@ EDGES = {
     "cuda/runtime": [*CORE, "cuda/device/*.h"],
     "cuda/device": [],
     "cuda/*": [*CORE, "cuda/runtime/*.h", "cuda/device/*"],
-    "ops": [*CORE, "cpu/launch.h", "ref/launch.h", "cuda/instance_list.h", "cuda/*/launch.h",
+    "ops": [*CORE, "cpu/launch.h", "cpu/modules.h", "ref/launch.h", "ref/modules.h", "cuda/instance_list.h", "cuda/*/launch.h",
             "cuda/*/params.h"],
     "model": [*CORE, "ops/*", "cuda/runtime/*.h"],
     "perf": [*CORE, "ops/*", "model/*", "cuda/runtime/*.h"],

@@ -7,35 +7,18 @@
 
 #include <fmt/format.h>
 
-#include "cli/build_info.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/hardware.h"
-#include "cli/history_file.h"
+#include "cli/outputs.h"
 #include "cli/progress.h"
-#include "ops/targets.h"
 #include "perf/gpu_peak.h"
 #include "perf/history/against.h"
 #include "perf/host/files.h"
-#include "perf/machine.h"
 #include "perf/peak.h"
-#include "perf/write_file.h"
 
 namespace fla::cli {
 namespace {
-
-struct Outputs {
-  std::string json;
-  std::string markdown;
-  std::string csv;
-  std::string lib_dir;
-  std::string against;  // "last" or a run of the history
-  std::string name;     // of this run in the history
-  bool no_history = false;
-  bool quiet = false;
-
-  bool any_on_stdout() const { return json == "-" || markdown == "-" || csv == "-"; }
-};
 
 /// An option that takes several values, by repetition, comma or space.
 CLI::Option* add_list(CLI::App* app, const std::string& name, std::vector<std::string>* values,
@@ -81,18 +64,7 @@ void declare(CLI::App* app, perf::BenchOpsOptions* options, Outputs* outputs) {
   app->add_option("--lib-dir", outputs->lib_dir, "Folder that may hold libcublasLt");
   app->add_flag("--profile", options->profile,
                 "On the GPU: run each row once between the profiler's marks, time nothing");
-  app->add_option(
-      "--against", outputs->against,
-      "Compare with the history: last, or a run's name or id; exit 1 when a row is more "
-      "than 10 % slower");
-  app->add_option("--name", outputs->name, "Name of this run in the history");
-  app->add_flag("--no-history", outputs->no_history, "Leave this run out of the history")
-      ->excludes("--name");
-  app->add_option("--json", outputs->json,
-                  "Results as fla.results/1 to a file, or to stdout with -");
-  app->add_option("--md", outputs->markdown, "The table as Markdown, likewise");
-  app->add_option("--csv", outputs->csv, "The rows as CSV, likewise");
-  app->add_flag("-q,--quiet", outputs->quiet, "No progress on stderr");
+  declare_outputs(app, "--name", outputs);
 }
 
 /// Reads @FILE into its text; other values stay.
@@ -107,34 +79,6 @@ Status load_custom_shapes(std::string* text) {
   }
   *text = std::move(read.value());
   return {};
-}
-
-Status check_outputs(const Outputs& outputs) {
-  const auto on_stdout = (outputs.json == "-") + (outputs.markdown == "-") + (outputs.csv == "-");
-  if (on_stdout > 1) {
-    return {Code::kInvalidArgument, "only one of --json, --md and --csv can go to stdout"};
-  }
-  return {};
-}
-
-perf::Results start_results(const perf::BenchOpsOptions& options, const Arguments& arguments) {
-  perf::Results results;
-  results.kind = options.quick ? "quick" : "bench";
-  results.created = utc_text(std::time(nullptr));
-  results.version = kVersion;
-  results.commit = kCommit;
-  results.dirty = kDirty;
-  results.argv = {"fla", "bench", "ops"};
-  results.argv.insert(results.argv.end(), arguments.begin(), arguments.end());
-  results.seed = options.seed;
-  results.machine = perf::read_machine();
-  results.boot_id = perf::read_boot_id();
-  results.threads = options.threads > 0 ? options.threads : results.machine.threads;
-  const std::vector<std::string> targets = ops::cpu_targets();
-  results.simd_target = !options.cpu_target.empty() ? options.cpu_target
-                        : targets.empty()           ? "none"
-                                                    : targets.front();
-  return results;
 }
 
 /// Of every device that a cell runs on.
@@ -156,68 +100,6 @@ Status measure_ceilings(const std::vector<perf::Cell>& cells, const std::string&
     results->card = this_hardware(lib_dir);
   }
   return gpu.status();
-}
-
-/// Prints the table and writes the files; every output is tried, whatever became of the others.
-bool save(const perf::Results& results, const Outputs& outputs) {
-  bool saved = print(perf::to_text(results), outputs.any_on_stdout());
-  if (!saved) {
-    fail(kWorkload, "cannot write the table");
-  }
-  const std::pair<const std::string&, std::string (*)(const perf::Results&)> forms[] = {
-      {outputs.json, perf::to_json},
-      {outputs.markdown, perf::to_markdown},
-      {outputs.csv, perf::to_csv}};
-  for (const auto& [path, form] : forms) {
-    if (path == "-") {
-      if (!print(form(results))) {
-        fail(kWorkload, "cannot write to stdout");
-        saved = false;
-      }
-    } else if (!path.empty()) {
-      if (const Status status = perf::write_file(path, form(results)); !status.ok()) {
-        fail(kWorkload, status.message());
-        saved = false;
-      }
-    }
-  }
-  return saved;
-}
-
-/// Prints then and now as --against asks; the exit status that follows from it.
-int against_history(const perf::Results& results, const Outputs& outputs) {
-  if (outputs.against.empty()) {
-    return kDone;
-  }
-  const Result<perf::History> history = open_history();
-  if (!history.ok()) {
-    return fail(kUnreadable, history.status().message());
-  }
-  Result<std::vector<perf::ThenAndNow>> rows = std::vector<perf::ThenAndNow>();
-  if (outputs.against == "last") {
-    rows = perf::against_last(history.value(), results);
-  } else {
-    const Result<std::string> document = history.value().document(outputs.against);
-    if (!document.ok()) {
-      return fail(kUsage, document.status().message());
-    }
-    const Result<perf::Results> then = perf::read_results(document.value());
-    rows = then.ok() ? perf::against_run(then.value(), results)
-                     : Result<std::vector<perf::ThenAndNow>>(then.status());
-  }
-  if (!rows.ok()) {
-    const bool elsewhere = rows.status().code() == Code::kUnsupported;
-    return fail(elsewhere ? kNotComparable : kUnreadable, rows.status().message());
-  }
-  if (!print('\n' + perf::to_text(rows.value()), outputs.any_on_stdout())) {
-    return fail(kWorkload, "cannot write to stdout");
-  }
-  return perf::any_slower(rows.value()) ? kNegative : kDone;
-}
-
-bool is_worth_keeping(const perf::Results& results) {
-  return std::any_of(results.rows.begin(), results.rows.end(),
-                     [](const perf::ResultRow& row) { return row.status == perf::RowStatus::kOk; });
 }
 
 int exit_status(const perf::Results& results, const perf::BenchOpsOptions& options, bool saved) {
@@ -272,7 +154,11 @@ int bench_ops(const Arguments& arguments) {
     return fail(no_gpu ? kEnvironment : kUsage, cells.status().message());
   }
   catch_interrupts();
-  perf::Results results = start_results(options, arguments);
+  perf::Results results = start_results("bench ops", arguments, options.seed, options.threads);
+  results.kind = options.quick ? "quick" : "bench";
+  if (!options.cpu_target.empty()) {
+    results.simd_target = options.cpu_target;
+  }
   {
     Progress progress(outputs.quiet);
     progress.say("measuring what a copy and a matrix product reach");
@@ -289,16 +175,15 @@ int bench_ops(const Arguments& arguments) {
             }};
     perf::run_cells(cells.value(), options, hooks, &results);
   }
-  int status = exit_status(results, options, save(results, outputs));
+  int status =
+      exit_status(results, options, save_results(results, perf::to_text(results), outputs));
   if (const int compared = against_history(results, outputs); status == kDone) {
     status = compared;
   }
   if (options.quick && !print(perf::varlen_debt(results), outputs.any_on_stdout())) {
     return fail(kWorkload, "cannot write to stdout");
   }
-  if (!outputs.no_history && is_worth_keeping(results)) {
-    remember(results, outputs.name);
-  }
+  keep_results(results, outputs);
   return status;
 }
 

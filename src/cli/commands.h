@@ -27,6 +27,7 @@ using Arguments = std::vector<std::string>;  // what follows the command's name
 
 int bench_cmd(const Arguments& arguments);
 int bench_ops(const Arguments& arguments);
+int bench_train(const Arguments& arguments);
 int check(const Arguments& arguments);
 int evidence(const Arguments& arguments);
 int evidence_bundle(const Arguments& arguments);

@@ -20,6 +20,7 @@ struct Command {
 constexpr Command kCommands[] = {
     {"bench cmd", bench_cmd},
     {"bench ops", bench_ops},
+    {"bench train", bench_train},
     {"check", check},
     {"evidence bundle", evidence_bundle},
     {"evidence explain", evidence_explain},

@@ -8,40 +8,13 @@
 
 #include <omp.h>
 
-#if defined(__SSE2__)
-#include <xmmintrin.h>
-#endif
-
+#include "cpu/flush_subnormals.h"
 #include "cpu/launch.h"
 #include "cpu/problem.h"
 #include "cpu/worker.h"
 
 namespace fla::cpu {
 namespace {
-
-/// Subnormals are zeros inside (decays reach them all the time, and they cost a hundred cycles
-/// each); the caller's mode comes back.
-class FlushSubnormals {
- public:
-#if defined(__SSE2__)
-  FlushSubnormals() : saved_(_mm_getcsr()) {
-    _mm_setcsr(saved_ | 0x8040U);
-  }
-  ~FlushSubnormals() {
-    _mm_setcsr(saved_);
-  }
-#else
-  FlushSubnormals() = default;
-  ~FlushSubnormals() = default;
-#endif
-  FlushSubnormals(const FlushSubnormals&) = delete;
-  FlushSubnormals& operator=(const FlushSubnormals&) = delete;
-
- private:
-#if defined(__SSE2__)
-  unsigned saved_;
-#endif
-};
 
 int64_t read_index(const TensorView& view, int64_t i) {
   const int64_t offset = i * view.stride[0];

@@ -114,6 +114,7 @@ Json row_json(const ResultRow& row, const Peaks& peaks) {
                  {"flops", or_null(row.flops)},
                  {"floor_s", or_null(derived.floor_s)},
                  {"x_over_floor", or_null(derived.x_over_floor)}}},
+               {"figures", row.figures},
                {"accuracy", {{"ref", "fp64"}, {"rel_l2", or_null(row.rel_error)}}},
                {"flags", row.flags}};
   json["null_reasons"] = null_reasons_json(row, peaks, json);

@@ -83,7 +83,8 @@ struct ResultRow {
   std::optional<int64_t> peak_bytes;  // tensors of a call plus its workspace
   double min_bytes = 0;               // by formula
   double flops = 0;
-  std::optional<double> rel_error;  // of the checked twin, the largest over its tensors
+  std::map<std::string, double> figures;  // what a row has beside its time, such as a loss
+  std::optional<double> rel_error;        // of the checked twin, the largest over its tensors
   std::vector<std::string> flags;
   std::map<std::string, std::string> null_reasons;  // JSON field to why it is null
 

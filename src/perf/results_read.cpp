@@ -185,6 +185,11 @@ ResultRow read_row(Reader* reader, const Json& json) {
   row.flops = reader->number(model, "flops").value_or(0);
   row.rel_error = reader->number(reader->object(json, "accuracy"), "rel_l2");
   row.flags = read_texts(reader, json, "flags");
+  if (json.contains("figures")) {  // files of an older fla have none
+    for (const auto& [name, value] : reader->object(json, "figures").items()) {
+      row.figures[name] = value.is_number() ? value.get<double>() : 0.0;
+    }
+  }
   for (const auto& [key, reason] : reader->object(json, "null_reasons").items()) {
     row.null_reasons[key] = reason.is_string() ? reason.get<std::string>() : std::string();
   }

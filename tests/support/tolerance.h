@@ -4,6 +4,7 @@
 // name. An error is ||x - ref|| / ||ref||.
 #pragma once
 
+#include "core/module.h"
 #include "fla/tensor.h"
 #include "support/case.h"
 
@@ -20,6 +21,19 @@ struct Limits {
 /// two kinds of bounds: those of fp32 calls, and in 16 bits those of gradients of per-head
 /// parameters, single numbers that are sums over all tokens of terms of both signs.
 Limits limits_for(const ops::OpRow& row, SlotKey key, DType dtype, bool on_gpu = false);
+
+/// Bound on the error of an output or gradient of a module. `on_gpu`: products of fp32 there take
+/// operands of 17 bits.
+double module_limit(Module module, DType dtype, bool gradient, bool on_gpu);
+/// One element may be off by this many times the bound, relative to itself plus the tensor's root
+/// mean square.
+inline constexpr double kModuleElement = 8;
+/// A difference below this passes whatever the ratio.
+inline constexpr double kModuleAbsolute = 1e-7;
+/// A gradient of ref against central differences in fp64, relative to 1 plus itself.
+inline constexpr double kModuleDifference = 1e-7;
+/// A few fp32 steps of the optimizer, relative to 1 plus the parameter.
+inline constexpr double kOptimizerLimit = 5e-7;
 
 /// V12: pieces with a carried state against the whole run, 16-bit inputs.
 inline constexpr double kSplitLimit = 5e-3;

@@ -25,6 +25,9 @@ class Library {
     return reinterpret_cast<Function*>(symbol(name));
   }
 
+  /// Keeps the library in the process when this object goes; it has no functions from then on.
+  void leave_open() { handle_ = nullptr; }
+
  private:
   explicit Library(void* handle) : handle_(handle) {}
   void* symbol(const char* name) const;

@@ -5,6 +5,7 @@
 
 #include "cuda/runtime/buffer.h"
 #include "cuda/runtime/checksum.h"
+#include "cuda/runtime/copy.h"
 #include "cuda/runtime/copy_peak.h"
 #include "cuda/runtime/device.h"
 #include "cuda/runtime/matmul_peak.h"
@@ -55,6 +56,17 @@ Status DeviceBuffer::fill(int /*byte*/, Stream /*stream*/) const {
   return no_cuda();
 }
 
+Status copy_to_device(void* /*device*/, const void* /*host*/, size_t /*bytes*/, Stream /*stream*/) {
+  return no_cuda();
+}
+Status copy_to_host(void* /*host*/, const void* /*device*/, size_t /*bytes*/, Stream /*stream*/) {
+  return no_cuda();
+}
+Status clear_rows(void* /*device*/, size_t /*stride*/, size_t /*bytes*/, size_t /*rows*/,
+                  Stream /*stream*/) {
+  return no_cuda();
+}
+
 Result<OwnedStream> OwnedStream::create() {
   return no_cuda();
 }
@@ -67,6 +79,18 @@ Status OwnedStream::synchronize() const {
   return no_cuda();
 }
 
+Result<EventTimer> EventTimer::create() {
+  return no_cuda();
+}
+Status EventTimer::start(Stream /*stream*/) const {
+  return no_cuda();
+}
+Status EventTimer::stop(Stream /*stream*/) const {
+  return no_cuda();
+}
+Result<double> EventTimer::milliseconds() const {
+  return no_cuda();
+}
 EventTimer::~EventTimer() {
   start_ = stop_ = nullptr;
 }
@@ -74,6 +98,9 @@ EventTimer::EventTimer(EventTimer&& other) noexcept = default;
 EventTimer& EventTimer::operator=(EventTimer&& other) noexcept = default;
 
 Result<GraphExec> GraphExec::capture(Stream /*stream*/, const std::function<Status()>& /*work*/) {
+  return no_cuda();
+}
+Status GraphExec::launch(Stream /*stream*/) const {
   return no_cuda();
 }
 GraphExec::~GraphExec() {
