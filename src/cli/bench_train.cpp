@@ -153,8 +153,9 @@ std::string summary(const perf::TrainReport& report, const perf::Peaks& peaks) {
                                         perf::significant(row.ci95_s->second * 1e3, 5))
                           : std::string(),
                       perf::significant(row.blocks.front().p95_s * 1e3, 5), report.first_step_s);
-  text += fmt::format("model: {:.2f} TFLOP a step, {:.2f} TFLOP/s", report.flops_a_step / 1e12,
-                      flops_per_s / 1e12);
+  text += fmt::format("model: {} TFLOP a step, {} TFLOP/s",
+                      perf::significant(report.flops_a_step / 1e12, 4),
+                      perf::significant(flops_per_s / 1e12, 4));
   if (peaks.flops_per_s)
     text += fmt::format(", {:.1f} % of a measured matrix product",
                         100 * flops_per_s / *peaks.flops_per_s);

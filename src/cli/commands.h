@@ -26,6 +26,7 @@ enum ExitCode : int {
 using Arguments = std::vector<std::string>;  // what follows the command's name
 
 int bench_cmd(const Arguments& arguments);
+int bench_generate(const Arguments& arguments);
 int bench_ops(const Arguments& arguments);
 int bench_train(const Arguments& arguments);
 int check(const Arguments& arguments);

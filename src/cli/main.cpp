@@ -19,6 +19,7 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"bench cmd", bench_cmd},
+    {"bench generate", bench_generate},
     {"bench ops", bench_ops},
     {"bench train", bench_train},
     {"check", check},

@@ -141,7 +141,7 @@ struct Norm {
 
 /// A thread has a vector of channels and walks over `walk` rows.
 inline constexpr int kConvThreads = 128;
-inline constexpr int kConvBackwardVector = 4;  // channels; more would not fit the registers
+inline constexpr int kConvVector = 4;  // channels; more would not fit the registers
 struct ShortConv {
   Packing packing;
   Matrix x, y, d_y, d_x;

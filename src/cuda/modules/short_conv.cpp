@@ -46,7 +46,7 @@ class ShortConvModule final : public CudaModule {
     const bool vectors = fast() && in_vectors({p.x, p.y}, {desc().width});
     const int64_t rows = (desc().rows + p.walk - 1) / p.walk;
     Status status = launch(short_conv_kernel(desc().dtype, vectors, taps()),
-                           rows * cut(vectors ? vector() : 1, &p), &p, stream);
+                           rows * cut(vectors ? kConvVector : 1, &p), &p, stream);
     if (!status.ok() || p.final == nullptr || p.ends_sequences)
       return status;
     return launch(short_conv_state_kernel(desc().dtype), desc().num_sequences() * cut(1, &p), &p,
@@ -63,7 +63,7 @@ class ShortConvModule final : public CudaModule {
     p.walk = static_cast<int32_t>(walk());
     const bool vectors = fast() && in_vectors({p.x, p.d_y, p.d_x}, {desc().width});
     Status status = launch(short_conv_backward_kernel(desc().dtype, vectors, taps()),
-                           walks() * cut(vectors ? kConvBackwardVector : 1, &p), &p, stream);
+                           walks() * cut(vectors ? kConvVector : 1, &p), &p, stream);
     if (!status.ok())
       return status;
     status = finish(p.d_weight, walks(), desc().width * desc().taps, t.d_in[S::weight],
@@ -81,7 +81,7 @@ class ShortConvModule final : public CudaModule {
   bool fast() const { return desc().taps == 4; }
 
   int64_t walk() const {
-    const int64_t lanes = vectors_of(desc().width, kConvBackwardVector);
+    const int64_t lanes = vectors_of(desc().width, kConvVector);
     const int64_t walkers = num_partitions(desc().rows, lanes, 2 * kWalkers);
     return std::max(kShortestWalk, (desc().rows + walkers - 1) / walkers);
   }

@@ -207,9 +207,9 @@ Kernel short_conv_backward_kernel(DType dtype, bool vectors, int taps) {
                                   : entry(&fla_modules_short_conv_backward_any<float>),
             kConvThreads, "modules.short_conv_backward_any"};
   }
-  return pick({entry(&fla_modules_short_conv_backward<Bf16, kConvBackwardVector>),
+  return pick({entry(&fla_modules_short_conv_backward<Bf16, kConvVector>),
                entry(&fla_modules_short_conv_backward<Bf16, 1>),
-               entry(&fla_modules_short_conv_backward<float, kConvBackwardVector>),
+               entry(&fla_modules_short_conv_backward<float, kConvVector>),
                entry(&fla_modules_short_conv_backward<float, 1>)},
               dtype, vectors, kConvThreads, "modules.short_conv_backward");
 }

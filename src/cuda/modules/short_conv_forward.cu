@@ -124,9 +124,11 @@ Kernel short_conv_kernel(DType dtype, bool vectors, int taps) {
                                   : entry(&fla_modules_short_conv_any<float>),
             kConvThreads, "modules.short_conv_any"};
   }
-  return pick({entry(&fla_modules_short_conv<Bf16, 8>), entry(&fla_modules_short_conv<Bf16, 1>),
-               entry(&fla_modules_short_conv<float, 4>), entry(&fla_modules_short_conv<float, 1>)},
-              dtype, vectors, kConvThreads, "modules.short_conv");
+  return pick(
+      {entry(&fla_modules_short_conv<Bf16, kConvVector>), entry(&fla_modules_short_conv<Bf16, 1>),
+       entry(&fla_modules_short_conv<float, kConvVector>),
+       entry(&fla_modules_short_conv<float, 1>)},
+      dtype, vectors, kConvThreads, "modules.short_conv");
 }
 Kernel short_conv_state_kernel(DType dtype) {
   return {dtype == DType::kBf16 ? entry(&fla_modules_short_conv_state<Bf16>)
