@@ -13,7 +13,8 @@ PYTHON := /usr/bin/python3
 
 # One process a program under the sanitizers: starting one a test would take longer than the tests.
 CPP_TESTS := fla_core_tests fla_support_tests fla_ref_tests fla_ops_tests fla_perf_tests fla_compare_tests \
-             fla_hardware_tests fla_host_tests fla_adapters_tests fla_ncu_tests fla_cpu_tests
+             fla_hardware_tests fla_host_tests fla_adapters_tests fla_ncu_tests fla_cpu_tests fla_modules_tests \
+             fla_cpu_modules_tests fla_model_tests fla_model_io_tests fla_model_data_tests fla_model_comm_tests
 ASAN_ENV := OMP_WAIT_POLICY=passive UBSAN_OPTIONS=print_stacktrace=1 \
   ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1
 

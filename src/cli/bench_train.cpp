@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -15,6 +17,7 @@
 #include "cli/model_options.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
+#include "model/comm/rendezvous.h"
 #include "perf/format.h"
 #include "perf/gpu_peak.h"
 #include "perf/host/process.h"
@@ -84,7 +87,8 @@ void declare(CLI::App* app, Options* options) {
   app->add_option("--via", options->via,
                   "Folder of an FLA checkout: run its own script and read what it prints");
   app->add_flag("--compile", options->compile, "With --via: torch.compile");
-  app->add_option("--lib-dir", options->outputs.lib_dir, "Folder that may hold libcublasLt");
+  app->add_option("--lib-dir", options->outputs.lib_dir,
+                  "Folder that may hold libcublasLt and libnccl");
   declare_outputs(app, "--run-name", &options->outputs);
 }
 
@@ -100,6 +104,21 @@ void apply_quick(const CLI::App& app, Options* options) {
   set("--warmup-steps", &train->warmup_steps, int64_t{2});
   set("--steps", &train->steps, int64_t{8});
   shrink_model(app, &train->model);
+}
+
+/// The rank as which a launcher started this process; none for a process by itself.
+Result<std::optional<model::Launch>> read_launch() {
+  const perf::host::Environment environment = perf::host::read_environment();
+  const auto variable = [&](const std::string& name) {
+    const auto found = environment.find(name);
+    return found == environment.end() ? std::string() : found->second;
+  };
+  const std::string world = variable("WORLD_SIZE");
+  if (variable("RANK").empty() && (world.empty() || world == "1"))
+    return std::optional<model::Launch>();
+  const Result<model::Launch> launch = model::parse_launch(variable);
+  return launch.ok() ? Result<std::optional<model::Launch>>(launch.value())
+                     : Result<std::optional<model::Launch>>(launch.status());
 }
 
 /// Upstream's script in its own checkout, through `fla bench cmd`.
@@ -143,9 +162,13 @@ std::string summary(const perf::TrainReport& report, const perf::Peaks& peaks) {
     return fmt::format("{}: {}\n", row.key(), row.reason);
   const double step_s = *row.median_s;
   const double flops_per_s = report.flops_a_step / step_s;
-  std::string text = fmt::format("loss: {:.4f} first, {:.4f} last of {} steps\n",
-                                 static_cast<double>(report.losses.front()),
-                                 static_cast<double>(report.losses.back()), report.losses.size());
+  std::string text;
+  if (const auto ranks = row.axes.find("ranks"); ranks != row.axes.end())
+    text = fmt::format("ranks: {}; the throughput is that of all, other figures of one\n",
+                       ranks->second);
+  text += fmt::format("loss: {:.4f} first, {:.4f} last of {} steps\n",
+                      static_cast<double>(report.losses.front()),
+                      static_cast<double>(report.losses.back()), report.losses.size());
   text += fmt::format("step: median {} ms{}, p95 {} ms; the first ended {:.1f} s after the start\n",
                       perf::significant(step_s * 1e3, 5),
                       row.ci95_s
@@ -209,6 +232,44 @@ Status measure_ceilings(const perf::BenchTrainOptions& options, const Outputs& o
   return gpu.status();
 }
 
+Result<perf::TrainReport> train(const perf::BenchTrainOptions& options, Progress* progress) {
+  const perf::TrainHooks hooks = {
+      .stop = [] { return interrupted(); },
+      .progress =
+          [&](int64_t done, int64_t total, double tokens_per_s, float loss) {
+            if (done % std::max<int64_t>(1, total / 100) == 0) {
+              progress->say(fmt::format("step {}/{}  {} tokens/s  loss {:.4f}", done, total,
+                                        perf::with_suffix(tokens_per_s),
+                                        static_cast<double>(loss)));
+            }
+          },
+      .say = [&](const std::string& text) { progress->say(text); }};
+  return perf::bench_train(options, hooks);
+}
+
+/// What a run leaves: text, files, the plot, the history; the exit status.
+int present(const Options& options, const model::Config& config, const perf::TrainReport& report,
+            perf::Results* results) {
+  results->rows.push_back(report.row);
+  std::string text =
+      model_lines(config, report.num_parameters) + summary(report, results->peaks_of(report.row));
+  if (!report.launches.empty())
+    text += launch_table(report);
+  int status = save_results(*results, text, options.outputs) ? kDone : kWorkload;
+  if (!options.plot.empty()) {
+    if (const Status drawn = draw_loss(report, options.plot); !drawn.ok())
+      status = fail(kWorkload, drawn.message());
+  }
+  if (report.row.status == perf::RowStatus::kFailed)
+    return fail(kWorkload, report.row.reason);
+  if (interrupted())
+    return kInterrupted;
+  if (const int compared = against_history(*results, options.outputs); status == kDone)
+    status = compared;
+  keep_results(*results, options.outputs);
+  return status;
+}
+
 }  // namespace
 
 int bench_train(const Arguments& arguments) {
@@ -234,50 +295,35 @@ int bench_train(const Arguments& arguments) {
   const Result<model::Config> config = perf::choose_config(options.train.model);
   if (!config.ok())
     return fail(exit_status_of(config.status()), config.status().message());
+  Result<std::optional<model::Launch>> launch = read_launch();
+  if (!launch.ok())
+    return fail(kUsage, launch.status().message());
+  options.train.launch = std::move(launch.value());
+  options.train.lib_dir = options.outputs.lib_dir;
   catch_interrupts();
+  const bool first_rank = options.train.rank() == 0;
   perf::Results results =
       start_results("bench train", arguments, options.train.seed, options.train.threads);
   results.kind = options.quick ? "quick" : "bench";
   results.cache = "warm";
-  Progress progress(options.outputs.quiet);
-  progress.say("measuring what a matrix product reaches");
-  if (const Status status = measure_ceilings(options.train, options.outputs, &results);
-      !status.ok()) {
-    progress.clear();
-    return fail(exit_status_of(status), status.message());
+  Progress progress(options.outputs.quiet || !first_rank);
+  if (first_rank) {
+    progress.say("measuring what a matrix product reaches");
+    if (const Status status = measure_ceilings(options.train, options.outputs, &results);
+        !status.ok()) {
+      progress.clear();
+      return fail(exit_status_of(status), status.message());
+    }
   }
-  const perf::TrainHooks hooks = {
-      .stop = [] { return interrupted(); },
-      .progress =
-          [&](int64_t done, int64_t total, double tokens_per_s, float loss) {
-            if (done % std::max<int64_t>(1, total / 100) == 0) {
-              progress.say(fmt::format("step {}/{}  {} tokens/s  loss {:.4f}", done, total,
-                                       perf::with_suffix(tokens_per_s), static_cast<double>(loss)));
-            }
-          },
-      .say = [&](const std::string& text) { progress.say(text); }};
-  Result<perf::TrainReport> report = perf::bench_train(options.train, hooks);
+  const Result<perf::TrainReport> report = train(options.train, &progress);
   progress.clear();
   if (!report.ok())
     return fail(exit_status_of(report.status()), report.status().message());
-  results.rows.push_back(report.value().row);
-  std::string text = model_lines(config.value(), report.value().num_parameters) +
-                     summary(report.value(), results.peaks_of(report.value().row));
-  if (!report.value().launches.empty())
-    text += launch_table(report.value());
-  int status = save_results(results, text, options.outputs) ? kDone : kWorkload;
-  if (!options.plot.empty()) {
-    if (const Status drawn = draw_loss(report.value(), options.plot); !drawn.ok())
-      status = fail(kWorkload, drawn.message());
-  }
+  if (first_rank)
+    return present(options, config.value(), report.value(), &results);
   if (report.value().row.status == perf::RowStatus::kFailed)
-    return fail(kWorkload, report.value().row.reason);
-  if (interrupted())
-    return kInterrupted;
-  if (const int compared = against_history(results, options.outputs); status == kDone)
-    status = compared;
-  keep_results(results, options.outputs);
-  return status;
+    return kWorkload;
+  return interrupted() ? kInterrupted : kDone;
 }
 
 }  // namespace fla::cli

@@ -65,6 +65,7 @@ class Program {
 
   const Graph& graph() const { return graph_; }
   const Schedule& schedule() const { return schedule_; }
+  Device device() const { return context_.device; }
   int64_t workspace_bytes() const { return workspace_bytes_; }
 
   /// Binds to memory that is large enough and outlives the program. Errors: kInternal for a tensor

@@ -36,6 +36,7 @@ class Scheduler {
 
   Schedule run(bool gradients) {
     const auto num_nodes = static_cast<int32_t>(graph_.nodes.size());
+    schedule_.gradient_done.assign(graph_.tensors.size(), -1);
     for (int32_t n = 0; n < num_nodes; ++n) {
       // The loss comes with its gradient, in one sweep over the logits.
       if (!(gradients && computes_loss(n)))
@@ -209,7 +210,6 @@ class Scheduler {
       schedule_.steps.push_back(std::move(addition));
     }
     pass_residual(at);
-    note_layer(at);
   }
 
   static bool reads(const Node& at, size_t i) {
@@ -238,6 +238,7 @@ class Scheduler {
       if (!written_[r].empty())
         step->accumulate |= 1U << i;
       written_[r] = {{0, graph_.tensors[r].columns}};
+      schedule_.gradient_done[r] = now();
       return {.wanted = true};
     }
     if (grad_[r] < 0)
@@ -293,15 +294,6 @@ class Scheduler {
                                .tensor = residual,
                                .target = {.buffer = grad_[r]},
                                .source = {.buffer = own}});
-  }
-
-  void note_layer(const Node& at) {
-    if (at.layer < 0)
-      return;
-    const auto layer = static_cast<size_t>(at.layer);
-    if (schedule_.layer_done.size() <= layer)
-      schedule_.layer_done.resize(layer + 1, -1);
-    schedule_.layer_done[layer] = now() - 1;
   }
 
   /// Largest first, each at the lowest offset that is free while it lives.

@@ -46,9 +46,8 @@ struct Schedule {
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
   int64_t arena_bytes = 0;
-  /// Steps after which all gradients of a layer's parameters are there: [layer], -1 where it has
-  /// none.
-  std::vector<int32_t> layer_done;
+  /// Parameters: the step that writes the gradient last; [Tensor::id], -1 for what has none.
+  std::vector<int32_t> gradient_done;
 };
 
 /// What the backward pass computes again instead of keeping.

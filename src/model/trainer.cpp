@@ -79,17 +79,17 @@ MemoryPlan estimate_memory(const Config& config, const TrainOptions& options) {
   return memory_of(options, layout, make_schedule(graph, true, options.recompute));
 }
 
-Trainer::Trainer(Config config, const TrainOptions& options, const Context& context)
-    : config_(std::move(config)), options_(options), context_(context) {}
+Trainer::Trainer(Config config, const TrainOptions& options, const Context& context, Comm* comm)
+    : config_(std::move(config)), options_(options), context_(context), comm_(comm) {}
 
 Result<std::unique_ptr<Trainer>> Trainer::create(const Config& config, const TrainOptions& options,
-                                                 const Context& context) {
-  std::unique_ptr<Trainer> trainer(new Trainer(config, options, context));
+                                                 const Context& context, Comm* comm) {
+  std::unique_ptr<Trainer> trainer(new Trainer(config, options, context, comm));
   Status status = trainer->plan();
   if (status.ok())
     status = trainer->allocate();
   if (status.ok())
-    status = trainer->program_->bind(trainer->layout_, trainer->arena_);
+    status = trainer->bind();
   if (!status.ok())
     return status;
   return trainer;
@@ -178,6 +178,18 @@ Status Trainer::allocate() {
   return {};
 }
 
+Status Trainer::bind() {
+  Status status = program_->bind(layout_, arena_);
+  if (!status.ok() || comm_ == nullptr)
+    return status;
+  Result<ParallelProgram> parallel =
+      ParallelProgram::plan(*program_, layout_, arena_, options_.bucket_bytes, comm_);
+  if (!parallel.ok())
+    return parallel.status();
+  parallel_ = std::move(parallel.value());
+  return {};
+}
+
 Stream Trainer::stream() const {
   return stream_ ? stream_->get() : Stream(nullptr);
 }
@@ -248,7 +260,10 @@ Status Trainer::upload(const Batch& batch) {
     return arena_.io.upload(layout_.io_offset(info.name), values.data(),
                             static_cast<int64_t>(values.size() * sizeof(int32_t)), stream());
   };
-  Status status = put(graph().tokens, batch.tokens);
+  // The copy would wait for the step before, and where a rank is dead, for ever.
+  Status status = comm_ != nullptr ? comm_->finish(stream()) : Status();
+  if (status.ok())
+    status = put(graph().tokens, batch.tokens);
   if (status.ok())
     status = put(graph().labels, batch.labels);
   if (status.ok() && graph().cu_seqlens.given()) {
@@ -310,8 +325,12 @@ Status Trainer::update() {
   return ops::adamw(step, context_, stream());
 }
 
+Status Trainer::run_program() {
+  return parallel_ ? parallel_->run(stream()) : program_->run(stream());
+}
+
 Status Trainer::run_step() {
-  Status status = program_->run(stream());
+  Status status = run_program();
   return status.ok() ? update() : status;
 }
 
@@ -332,13 +351,12 @@ Status Trainer::step(const Batch& batch, float learning_rate) {
   status = graph_ ? graph_->launch(stream()) : run_step();
   if (status.ok())
     ++steps_done_;
-  has_run_ = true;
   return status;
 }
 
 Status Trainer::backward(const Batch& batch) {
   Status status = upload(batch);
-  return status.ok() ? program_->run(stream()) : status;
+  return status.ok() ? run_program() : status;
 }
 
 Result<std::vector<LaunchTime>> Trainer::profile(const Batch& batch) {
@@ -347,10 +365,14 @@ Result<std::vector<LaunchTime>> Trainer::profile(const Batch& batch) {
 }
 
 Status Trainer::synchronize() const {
+  if (comm_ != nullptr)
+    return comm_->finish(stream());
   return stream_ ? stream_->synchronize() : Status();
 }
 
 Result<float> Trainer::loss() const {
+  if (Status status = synchronize(); !status.ok())
+    return status;
   const TensorInfo& info = graph().info(graph().loss);
   const int64_t offset = layout_.io_offset(info.name);
   if (info.dtype == DType::kFp64) {

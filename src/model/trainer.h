@@ -13,8 +13,10 @@
 #include "fla/plan.h"
 #include "fla/status.h"
 #include "model/builder.h"
+#include "model/comm/comm.h"
 #include "model/config.h"
 #include "model/memory.h"
+#include "model/parallel.h"
 #include "model/parameters.h"
 #include "model/program.h"
 #include "model/schedule.h"
@@ -36,7 +38,8 @@ struct TrainOptions {
   float beta1 = 0.9F;
   float beta2 = 0.95F;
   float eps = 1e-8F;
-  float max_grad_norm = 0.0F;  // 0: gradients are not clipped
+  float max_grad_norm = 0.0F;                // 0: gradients are not clipped
+  int64_t bucket_bytes = int64_t{32} << 20;  // gradients that ranks average at once, at least
 };
 
 /// What a trainer allocates, in bytes.
@@ -61,10 +64,12 @@ struct Batch {
 
 class Trainer {
  public:
-  /// Plans and allocates. Errors: kInvalidArgument and kUnsupported from the parts; kCuda where the
-  /// memory does not suffice, with what is needed, what there is and what would fit.
+  /// Plans and allocates. With a `comm`, which outlives the trainer, this is one rank of several:
+  /// all make the same calls but for the batches, from the same parameters, and stay equal bit for
+  /// bit. Errors: kInvalidArgument and kUnsupported from the parts; kCuda where the memory does not
+  /// suffice, with what is needed, what there is and what would fit.
   static Result<std::unique_ptr<Trainer>> create(const Config& config, const TrainOptions& options,
-                                                 const Context& context);
+                                                 const Context& context, Comm* comm = nullptr);
 
   Status initialize(uint64_t seed);
   /// Parameters of a checkpoint, and the optimizer's state where the folder has it.
@@ -73,7 +78,9 @@ class Trainer {
   Status save(const std::string& folder) const;
 
   /// Starts a step: gradients of the mean loss over all targets, then AdamW with this learning
-  /// rate. On a GPU it returns when all is launched.
+  /// rate. On a GPU it returns when all is launched. Over ranks, gradients and loss are the mean of
+  /// each rank's: that over all targets where every batch has equally many, as dense ones of one
+  /// shape do and packed rows of one length. Errors with a comm: its own, for a rank that is dead.
   Status step(const Batch& batch, float learning_rate);
   /// Gradients alone.
   Status backward(const Batch& batch);
@@ -81,7 +88,7 @@ class Trainer {
   Result<float> loss() const;
   Status synchronize() const;
 
-  /// The launches of a step one by one, timed.
+  /// The launches of a step one by one, timed, without what goes on between ranks.
   Result<std::vector<LaunchTime>> profile(const Batch& batch);
 
   /// A parameter, or its gradient, as fp32. Errors: kInvalidArgument for a name that the model has
@@ -95,12 +102,14 @@ class Trainer {
   int64_t steps_done() const { return steps_done_; }
 
  private:
-  Trainer(Config config, const TrainOptions& options, const Context& context);
+  Trainer(Config config, const TrainOptions& options, const Context& context, Comm* comm);
   Status plan();
   Status allocate();
+  Status bind();
   Status check_memory() const;
   Status upload(const Batch& batch);
   Status upload_schedule(float learning_rate);
+  Status run_program();
   Status update();
   Status run_step();
   Stream stream() const;
@@ -111,6 +120,7 @@ class Trainer {
   Config config_;
   TrainOptions options_;
   Context context_;
+  Comm* comm_;
   std::optional<cuda::OwnedStream> stream_;
   std::optional<Program> program_;
   Layout layout_;
@@ -118,9 +128,9 @@ class Trainer {
   Memory m_, v_, master_;
   Memory scalars_;  // the optimizer's schedule, the gradient's norm
   MemoryPlan memory_;
+  std::optional<ParallelProgram> parallel_;  // with a comm
   std::optional<cuda::GraphExec> graph_;
   int64_t steps_done_ = 0;
-  bool has_run_ = false;
 };
 
 /// The plan of a training run without any memory taken; workspaces are not known then.

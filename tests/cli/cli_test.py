@@ -92,6 +92,16 @@ class BadInput(unittest.TestCase):
         self.refused("ops", "--limits", "--json", "-", says="--limits")
         self.refused("ops", "--list", "--instances", says="exclude")
 
+    def test_ranks(self):
+        train = ["bench", "train", "--quick", "--device", "cpu", "--no-history"]
+        for variables, says in (({"RANK": "2", "WORLD_SIZE": "2"}, "RANK is '2', expected 0 to 1"),
+                                ({"RANK": "0"}, "WORLD_SIZE is ''"),
+                                ({"RANK": "1", "WORLD_SIZE": "2"}, "WORLD_SIZE is 2, expected 1 on the CPU")):
+            done = fla(*train, env={**os.environ, **variables})
+            self.assertEqual(done.returncode, 2, done)
+            self.assertIn(says, done.stderr)
+            self.assertEqual(done.stdout, "")
+
     def test_cuda_without_a_gpu(self):
         done = fla(*QUICK, "--device", "cuda")
         if done.returncode == 0:

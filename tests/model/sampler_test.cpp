@@ -3,7 +3,6 @@
 #include "model/data/sampler.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -213,36 +212,6 @@ TEST(Sampler, RefusesBadOptions) {
   EXPECT_THAT(message({.repetition_penalty = 0.0F}), HasSubstr("repetition_penalty is 0"));
   EXPECT_THAT(std::string(Sampler::create({}, 0, 0, 0).status().message()),
               HasSubstr("vocab_size is 0"));
-}
-
-#if defined(__SANITIZE_ADDRESS__)
-constexpr double kMaxMicroseconds = 5000.0;
-#else
-constexpr double kMaxMicroseconds = 200.0;
-#endif
-
-TEST(Sampler, IsFastAtAVocabularyOf32000) {
-  const Philox philox(1, 0);
-  std::vector<float> logits(32'000);
-  for (size_t i = 0; i < logits.size(); ++i)
-    logits[i] = static_cast<float>(philox.normal(i));
-  for (const SamplerOptions& options :
-       {SamplerOptions{.temperature = 0.5F, .top_k = 50, .top_p = 0.2F, .repetition_penalty = 1.1F},
-        {.greedy = true},
-        {.top_k = 50},
-        {}}) {
-    Sampler sampler = make(options, logits.size());
-    double fastest = 1e9;
-    for (int i = 0; i < 300; ++i) {
-      const auto start = std::chrono::steady_clock::now();
-      ASSERT_TRUE(sampler.next(logits).ok());
-      const std::chrono::duration<double, std::micro> taken =
-          std::chrono::steady_clock::now() - start;
-      fastest = std::min(fastest, taken.count());
-    }
-    EXPECT_LT(fastest, kMaxMicroseconds) << options.top_k << " " << options.top_p;
-    RecordProperty("microseconds_k" + std::to_string(options.top_k), std::to_string(fastest));
-  }
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Small models of every family.
+// Small models of every family, and how far apart two of their tensors are.
 #include "model/tiny_config.h"
 
+#include <cmath>
+#include <cstddef>
 #include <memory>
 
 #include <gtest/gtest.h>
@@ -59,6 +61,17 @@ std::vector<std::string> tiny_families() {
   for (const Family& family : families())
     names.emplace_back(family.name);
   return names;
+}
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double error = 0;
+  double norm = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    error += d * d;
+    norm += static_cast<double>(b[i]) * static_cast<double>(b[i]);
+  }
+  return norm == 0 ? std::sqrt(error) : std::sqrt(error / norm);
 }
 
 }  // namespace fla::model

@@ -20,4 +20,7 @@ void save_trained(const Config& config, const std::string& folder);
 /// The names of all families.
 std::vector<std::string> tiny_families();
 
+/// |a - b| / |b| over all elements.
+double distance(const std::vector<float>& a, const std::vector<float>& b);
+
 }  // namespace fla::model

@@ -48,18 +48,6 @@ std::unique_ptr<Trainer> trainer_of(const Config& config, const TrainOptions& op
   return std::move(trainer.value());
 }
 
-/// |a - b| / |b| over all elements.
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-  double error = 0;
-  double norm = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
-    error += d * d;
-    norm += static_cast<double>(b[i]) * static_cast<double>(b[i]);
-  }
-  return norm == 0 ? std::sqrt(error) : std::sqrt(error / norm);
-}
-
 /// The loss and every gradient of both agree.
 void expect_equal_gradients(const Trainer& a, const Trainer& b, double bound) {
   EXPECT_NEAR(a.loss().value(), b.loss().value(), bound * std::abs(b.loss().value()));

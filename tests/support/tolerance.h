@@ -35,6 +35,18 @@ inline constexpr double kModuleDifference = 1e-7;
 /// A few fp32 steps of the optimizer, relative to 1 plus the parameter.
 inline constexpr double kOptimizerLimit = 5e-7;
 
+/// Golden models: of logits the distance of the whole, of the loss the difference, of each
+/// parameter's gradient that of its norm, relative.
+struct GoldenLimits {
+  double logits = 0;
+  double loss = 0;
+  double gradient_norm = 0;
+};
+/// fp32 against float64.
+inline constexpr GoldenLimits kGoldenFp32 = {1e-4, 1e-4, 1e-3};
+/// bf16 against another bf16, whose roundings fall elsewhere.
+inline constexpr GoldenLimits kGoldenBf16 = {2e-2, 1e-3, 5e-2};
+
 /// V12: pieces with a carried state against the whole run, 16-bit inputs.
 inline constexpr double kSplitLimit = 5e-3;
 /// V05, V16: an operator with its gate exactly 1 against the operator without a gate.

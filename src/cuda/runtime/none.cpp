@@ -34,6 +34,10 @@ Result<DeviceInfo> find_device(int /*index*/) {
 Result<int64_t> free_device_bytes() {
   return no_cuda();
 }
+DeviceGuard::DeviceGuard(int /*index*/) : status_(no_cuda()) {}
+DeviceGuard::~DeviceGuard() {
+  former_ = -1;
+}
 
 Result<DeviceBuffer> DeviceBuffer::create(size_t /*bytes*/) {
   return no_cuda();
@@ -76,6 +80,10 @@ OwnedStream::~OwnedStream() {
 OwnedStream::OwnedStream(OwnedStream&& other) noexcept = default;
 OwnedStream& OwnedStream::operator=(OwnedStream&& other) noexcept = default;
 Status OwnedStream::synchronize() const {
+  return no_cuda();
+}
+
+Status order_after(Stream /*later*/, Stream /*earlier*/) {
   return no_cuda();
 }
 

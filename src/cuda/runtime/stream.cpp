@@ -46,6 +46,18 @@ Status OwnedStream::synchronize() const {
   return cuda_status(cudaStreamSynchronize(static_cast<cudaStream_t>(handle_)), "synchronize");
 }
 
+Status order_after(Stream later, Stream earlier) {
+  cudaEvent_t point = nullptr;
+  Status status = cuda_status(cudaEventCreateWithFlags(&point, cudaEventDisableTiming), "event");
+  if (!status.ok())
+    return status;
+  status = cuda_status(cudaEventRecord(point, raw(earlier)), "event");
+  if (status.ok())
+    status = cuda_status(cudaStreamWaitEvent(raw(later), point, 0), "event");
+  cudaEventDestroy(point);  // the wait stays
+  return status;
+}
+
 Result<EventTimer> EventTimer::create() {
   EventTimer timer;
   for (void** handle : {&timer.start_, &timer.stop_}) {

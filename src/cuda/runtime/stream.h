@@ -25,6 +25,10 @@ class OwnedStream {
   void* handle_ = nullptr;
 };
 
+/// What is put on `later` from now on begins after all that is on `earlier` now; in a capture too,
+/// which then takes in both streams.
+Status order_after(Stream later, Stream earlier);
+
 /// Device time between two points of a stream. Move-only.
 class EventTimer {
  public:

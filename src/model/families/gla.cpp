@@ -163,7 +163,7 @@ Family simple_gla_family() {
                    .keys = with_common_keys({}),
                    .mixer = simple_gla_mixer,
                    .check = check};
-  for (ConfigKey& key : layer_keys(1.0, 1.0, 4, true))
+  for (ConfigKey& key : layer_keys(0.5, 1.0, 4, true))
     family.keys.push_back(std::move(key));
   return family;
 }

@@ -6,11 +6,17 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <memory>
 #include <numbers>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "cuda/runtime/device.h"
+#include "model/comm/comm.h"
+#include "model/comm/nccl_comm.h"
 #include "model/data/byte_text.h"
 #include "model/data/tokens.h"
 #include "model/family.h"
@@ -31,7 +37,10 @@ Status invalid(std::string message) {
   return {Code::kInvalidArgument, std::move(message)};
 }
 
-/// Draws one batch after the other.
+/// How long a rank waits for another: initialisation and loading are in it.
+constexpr std::chrono::minutes kPatience(5);
+
+/// Draws one batch after the other, every rank its own.
 class Batches {
  public:
   static Result<Batches> open(const BenchTrainOptions& options, const model::Config& config) {
@@ -67,7 +76,9 @@ class Batches {
 
  private:
   Batches(const BenchTrainOptions& options, int64_t vocab_size)
-      : options_(options), vocab_size_(vocab_size) {}
+      : options_(options), vocab_size_(vocab_size) {
+    options_.seed += static_cast<uint64_t>(options.rank());
+  }
 
   BenchTrainOptions options_;
   int64_t vocab_size_;
@@ -125,7 +136,8 @@ ResultRow start_row(const BenchTrainOptions& options, const model::TrainOptions&
   row.mode = "step";
   row.backend = context.device.type == DeviceType::kCuda ? "cuda" : "cpu";
   row.dtype = dtype_name(train.shape.dtype);
-  row.shape = fmt::format("B{}_T{}", options.batch_size, options.seq_len);
+  row.shape = fmt::format("B{}_T{}{}", options.batch_size, options.seq_len,
+                          options.world() > 1 ? fmt::format("_R{}", options.world()) : "");
   row.coverage = options.varlen ? "varlen:upstream" : "dense";
   row.axes = {{"B", options.batch_size}, {"T", options.seq_len}};
   for (const char* key :
@@ -133,8 +145,10 @@ ResultRow start_row(const BenchTrainOptions& options, const model::TrainOptions&
     if (config.knows(key) && !config.is_null(key))
       row.axes[key] = config.integer(key);
   }
+  if (options.world() > 1)
+    row.axes["ranks"] = options.world();
   row.timer = "clock";
-  row.tokens = options.batch_size * options.seq_len;
+  row.tokens = options.batch_size * options.seq_len * options.world();
   row.peak_bytes = std::nullopt;
   return row;
 }
@@ -158,6 +172,122 @@ void summarize(const std::vector<double>& samples, TrainReport* report) {
                  .p95_s = at(0.95),
                  .n = static_cast<int64_t>(samples.size())}};
   row.status = RowStatus::kOk;
+}
+
+/// The ranks' way to each other; none for a run by itself.
+Result<std::unique_ptr<model::Comm>> meet_ranks(const BenchTrainOptions& options,
+                                                const Context& context) {
+  if (!options.launch)
+    return std::unique_ptr<model::Comm>();
+  if (context.device.type == DeviceType::kCuda)
+    return model::make_nccl_comm(*options.launch, kPatience, options.lib_dir);
+  if (options.world() == 1)
+    return std::unique_ptr<model::Comm>();
+  return Status(
+      Code::kUnsupported,
+      fmt::format("WORLD_SIZE is {}, expected 1 on the CPU: ranks meet over NCCL, on GPUs",
+                  options.world()));
+}
+
+/// A run that can step.
+struct Run {
+  const BenchTrainOptions& options;
+  const TrainHooks& hooks;
+  Batches batches;
+  std::unique_ptr<model::Comm> comm;  // outlives the trainer
+  std::unique_ptr<model::Trainer> trainer;
+};
+
+Result<Run> prepare(const BenchTrainOptions& options, const TrainHooks& hooks,
+                    const Context& context, TrainReport* report) {
+  Result<model::Config> config = choose_config(options.model);
+  if (!config.ok())
+    return config.status();
+  if (!options.data.empty() && config.value().integer("vocab_size") < model::kByteVocabSize) {
+    return invalid(fmt::format("vocab_size is {}, expected at least {} for the bytes of --data",
+                               config.value().integer("vocab_size"), model::kByteVocabSize));
+  }
+  const Result<model::TrainOptions> train = train_options(options, context);
+  if (!train.ok())
+    return train.status();
+  Result<Batches> batches = Batches::open(options, config.value());
+  if (!batches.ok())
+    return batches.status();
+  Result<std::unique_ptr<model::Comm>> comm = meet_ranks(options, context);
+  if (!comm.ok())
+    return comm.status();
+  hooks.say("planning the model");
+  Result<std::unique_ptr<model::Trainer>> trainer =
+      model::Trainer::create(config.value(), train.value(), context, comm.value().get());
+  if (!trainer.ok())
+    return trainer.status();
+  report->row = start_row(options, train.value(), context, config.value());
+  report->num_parameters = trainer.value()->graph().num_parameters();
+  report->memory = trainer.value()->memory();
+  report->row.peak_bytes = report->memory.total();
+  report->flops_a_step = trainer.value()->flops_a_step();
+  report->row.flops = report->flops_a_step;
+  return Run{.options = options,
+             .hooks = hooks,
+             .batches = std::move(batches.value()),
+             .comm = std::move(comm.value()),
+             .trainer = std::move(trainer.value())};
+}
+
+/// All steps: losses, and seconds of those after the warm-up.
+Status train(const Run& run, Clock::time_point start, TrainReport* report,
+             std::vector<double>* samples) {
+  const BenchTrainOptions& options = run.options;
+  Result<model::Batch> batch = run.batches.draw(0);
+  const int64_t total = options.warmup_steps + options.steps;
+  for (int64_t step = 0; step < total && !run.hooks.stop(); ++step) {
+    if (!batch.ok())
+      return batch.status();
+    if (run.hooks.progress) {
+      const double so_far =
+          samples->empty() ? 0 : static_cast<double>(report->row.tokens) / samples->back();
+      run.hooks.progress(step, total, so_far, report->losses.empty() ? NAN : report->losses.back());
+    }
+    const Clock::time_point before = Clock::now();
+    if (Status status = run.trainer->step(batch.value(), rate_at(options, step)); !status.ok())
+      return status;
+    batch = run.batches.draw(static_cast<uint64_t>(step) + 1);  // while the device works
+    const Result<float> loss = run.trainer->loss();
+    if (!loss.ok())
+      return loss.status();
+    const double seconds = seconds_since(before);
+    if (step == 0)
+      report->first_step_s = seconds_since(start);
+    if (step >= options.warmup_steps) {
+      samples->push_back(seconds);
+      report->timed_s += seconds;
+    }
+    report->losses.push_back(loss.value());
+    if (!std::isfinite(loss.value())) {
+      report->row.status = RowStatus::kFailed;
+      report->row.reason = fmt::format("the loss of step {} is {}", step + 1, loss.value());
+      return {};
+    }
+  }
+  return {};
+}
+
+/// What comes after the steps: one with each launch timed, and the parameters in files.
+Status follow_up(const Run& run, TrainReport* report) {
+  const BenchTrainOptions& options = run.options;
+  if (options.profile) {
+    const Result<model::Batch> batch = run.batches.draw(0);
+    if (!batch.ok())
+      return batch.status();
+    Result<std::vector<model::LaunchTime>> launches = run.trainer->profile(batch.value());
+    if (!launches.ok())
+      return launches.status();
+    report->launches = std::move(launches.value());
+  }
+  if (options.save.empty() || options.rank() != 0)
+    return {};
+  run.hooks.say(fmt::format("saving to {}", options.save));
+  return run.trainer->save(options.save);
 }
 
 }  // namespace
@@ -204,7 +334,7 @@ Result<model::Config> choose_config(const ModelChoice& choice) {
   return status.ok() ? config : Result<model::Config>(status);
 }
 
-Result<Context> choose_device(const std::string& device, int threads) {
+Result<Context> choose_device(const std::string& device, int threads, int index) {
   if (device != "auto" && device != "cpu" && device != "cuda")
     return invalid(unknown_name("device", device, {"auto", "cpu", "cuda"}));
   Context context;
@@ -214,87 +344,42 @@ Result<Context> choose_device(const std::string& device, int threads) {
     context.backend = Backend::kCpu;
     return context;
   }
-  const Result<cuda::DeviceInfo> found = cuda::find_device(0);
+  const Result<cuda::DeviceInfo> found = cuda::find_device(index);
   if (!found.ok())
     return found.status();
   context.backend = Backend::kCuda;
-  context.device = {DeviceType::kCuda, 0};
+  context.device = {DeviceType::kCuda, index};
   return context;
 }
 
 Result<TrainReport> bench_train(const BenchTrainOptions& options, const TrainHooks& hooks) {
   const Clock::time_point start = Clock::now();
-  const Result<Context> context = choose_device(options.device, options.threads);
+  const int local_rank = options.launch ? options.launch->local_rank : 0;
+  const Result<Context> context = choose_device(options.device, options.threads, local_rank);
   if (!context.ok())
     return context.status();
-  Result<model::Config> config = choose_config(options.model);
-  if (!config.ok())
-    return config.status();
-  if (!options.data.empty() && config.value().integer("vocab_size") < model::kByteVocabSize) {
-    return invalid(fmt::format("vocab_size is {}, expected at least {} for the bytes of --data",
-                               config.value().integer("vocab_size"), model::kByteVocabSize));
+  std::optional<cuda::DeviceGuard> guard;
+  if (context.value().device.type == DeviceType::kCuda) {
+    guard.emplace(local_rank);
+    if (!guard->status().ok())
+      return guard->status();
   }
-  const Result<model::TrainOptions> train = train_options(options, context.value());
-  if (!train.ok())
-    return train.status();
-  const Result<Batches> batches = Batches::open(options, config.value());
-  if (!batches.ok())
-    return batches.status();
-  Result<model::Batch> batch = batches.value().draw(0);
-  if (!batch.ok())
-    return batch.status();
-  hooks.say("planning the model");
-  Result<std::unique_ptr<model::Trainer>> made =
-      model::Trainer::create(config.value(), train.value(), context.value());
-  if (!made.ok())
-    return made.status();
-  model::Trainer& trainer = *made.value();
   TrainReport report;
-  report.row = start_row(options, train.value(), context.value(), config.value());
-  report.num_parameters = trainer.graph().num_parameters();
-  report.memory = trainer.memory();
-  report.row.peak_bytes = report.memory.total();
-  report.flops_a_step = trainer.flops_a_step();
-  report.row.flops = report.flops_a_step;
+  const Result<Run> run = prepare(options, hooks, context.value(), &report);
+  if (!run.ok())
+    return run.status();
   hooks.say(fmt::format("{} {} parameters", options.load.empty() ? "initialising" : "loading",
                         report.num_parameters));
+  model::Trainer& trainer = *run.value().trainer;
   Status status =
       options.load.empty() ? trainer.initialize(options.seed) : trainer.load(options.load);
+  std::vector<double> samples;
+  if (status.ok())
+    status = train(run.value(), start, &report, &samples);
   if (!status.ok())
     return status;
-
-  const int64_t total = options.warmup_steps + options.steps;
-  std::vector<double> samples;
-  for (int64_t step = 0; step < total && !hooks.stop(); ++step) {
-    if (hooks.progress) {
-      const double so_far =
-          samples.empty() ? 0 : static_cast<double>(report.row.tokens) / samples.back();
-      hooks.progress(step, total, so_far, report.losses.empty() ? NAN : report.losses.back());
-    }
-    const Clock::time_point before = Clock::now();
-    status = trainer.step(batch.value(), rate_at(options, step));
-    if (!status.ok())
-      return status;
-    batch = batches.value().draw(static_cast<uint64_t>(step) + 1);  // while the device works
-    if (!batch.ok())
-      return batch.status();
-    const Result<float> loss = trainer.loss();
-    if (!loss.ok())
-      return loss.status();
-    const double seconds = seconds_since(before);
-    if (step == 0)
-      report.first_step_s = seconds_since(start);
-    if (step >= options.warmup_steps) {
-      samples.push_back(seconds);
-      report.timed_s += seconds;
-    }
-    report.losses.push_back(loss.value());
-    if (!std::isfinite(loss.value())) {
-      report.row.status = RowStatus::kFailed;
-      report.row.reason = fmt::format("the loss of step {} is {}", step + 1, loss.value());
-      return report;
-    }
-  }
+  if (report.row.status == RowStatus::kFailed)
+    return report;
   if (!samples.empty())
     summarize(samples, &report);
   else
@@ -305,16 +390,7 @@ Result<TrainReport> bench_train(const BenchTrainOptions& options, const TrainHoo
     report.row.figures["first_loss"] = report.losses.front();
     report.row.figures["last_loss"] = report.losses.back();
   }
-  if (options.profile) {
-    Result<std::vector<model::LaunchTime>> launches = trainer.profile(batch.value());
-    if (!launches.ok())
-      return launches.status();
-    report.launches = std::move(launches.value());
-  }
-  if (!options.save.empty()) {
-    hooks.say(fmt::format("saving to {}", options.save));
-    status = trainer.save(options.save);
-  }
+  status = follow_up(run.value(), &report);
   return status.ok() ? Result<TrainReport>(std::move(report)) : Result<TrainReport>(status);
 }
 

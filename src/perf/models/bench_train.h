@@ -12,6 +12,7 @@
 
 #include "fla/plan.h"
 #include "fla/status.h"
+#include "model/comm/rendezvous.h"
 #include "model/config.h"
 #include "model/trainer.h"
 #include "perf/results.h"
@@ -52,10 +53,17 @@ struct BenchTrainOptions {
   float learning_rate = 3e-4F;
   float max_grad_norm = 0.0F;
   int threads = 0;
+  /// Given: this process is one rank of a run over GPUs, on GPU local_rank; each has batch_size
+  /// rows of its own.
+  std::optional<model::Launch> launch;
+  std::string lib_dir;  // a folder that may hold libnccl
+
+  int rank() const { return launch ? launch->rank : 0; }
+  int world() const { return launch ? launch->world : 1; }
 };
 
 struct TrainReport {
-  ResultRow row;  // op "train.kda"
+  ResultRow row;  // op "train.kda"; tokens of all ranks, floating-point operations of one
   std::string config_line;
   std::string device;
   int64_t num_parameters = 0;
@@ -63,7 +71,7 @@ struct TrainReport {
   std::vector<float> losses;  // of every step, warm-up included
   double first_step_s = 0;    // from the start of the call to the end of the first step
   double timed_s = 0;
-  double flops_a_step = 0;
+  double flops_a_step = 0;                  // of a rank
   std::vector<model::LaunchTime> launches;  // with profile
 
   double tokens_per_s() const;
@@ -76,12 +84,12 @@ struct TrainHooks {
   std::function<void(const std::string&)> say;
 };
 
-/// Device and context of a name; "auto" is the GPU where there is one. Errors: kInvalidArgument,
-/// kNoDevice.
-Result<Context> choose_device(const std::string& device, int threads);
+/// Device and context of a name; "auto" is a GPU where there is one, that of `index`. Errors:
+/// kInvalidArgument, kNoDevice.
+Result<Context> choose_device(const std::string& device, int threads, int index = 0);
 
 /// Trains. A loss that is no number makes the row a failed one and ends the run. Errors: what stops
-/// it from starting.
+/// it from starting; a rank that is dead or late.
 Result<TrainReport> bench_train(const BenchTrainOptions& options, const TrainHooks& hooks);
 
 /// A gnuplot program for the loss over the steps.
