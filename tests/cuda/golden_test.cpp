@@ -38,6 +38,8 @@ TEST_P(GoldenModelOnGpu, Bf16AgreesWithFla) {
   FLA_SKIP_WITHOUT_GOLDEN_MODELS();
   const Result<Golden> golden = Golden::open(GetParam());
   ASSERT_TRUE(golden.ok()) << golden.status().message();
+  if (golden.value().io.find("fla.dense.logits") == nullptr)
+    GTEST_SKIP() << "the golden file holds no values of FLA (tools/golden/export.py says why)";
   expect_agreement(golden.value(), DType::kBf16, "fla.", test::kGoldenBf16);
 }
 

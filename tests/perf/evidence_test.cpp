@@ -225,6 +225,20 @@ TEST_F(EvidenceRun, InterruptedAndOutOfBudget) {
   EXPECT_EQ(go(brief, "second").exit_status, kInterrupted);
 }
 
+TEST_F(EvidenceRun, OneThatEndedEarlyAccusesNobody) {
+  ASSERT_EQ(go().exit_status, 0);
+  const std::string journal = host::read_file(journal_path(folders().run)).value();
+  int prefix = 0;
+  for (size_t at = journal.find('\n'); at != std::string::npos; at = journal.find('\n', at + 1)) {
+    const std::string run = "early" + std::to_string(prefix++);
+    folder_.write(run + "/analysis/plan.json", to_json(plan_));
+    folder_.write(run + "/analysis/journal.jsonl", journal.substr(0, at + 1));
+    ASSERT_TRUE(compose(folders(run).run, {true, "used: /skill"}).ok());
+    ASSERT_NE(manifest(run)["verdict"], "regression") << at;
+  }
+  EXPECT_GT(prefix, 20);
+}
+
 TEST_F(EvidenceRun, BudgetEndsTheRoundsOnceThereAreEnough) {
   plan_.least_rounds = 1;
   plan_.most_rounds = 30;

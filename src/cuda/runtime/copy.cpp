@@ -32,7 +32,8 @@ Status copy_to_host(void* host, const void* device, size_t bytes, Stream stream)
 Status clear_rows(void* device, size_t stride, size_t bytes, size_t rows, Stream stream) {
   if (bytes == 0 || rows == 0)
     return {};
-  return cuda_status(cudaMemset2DAsync(device, stride, 0, bytes, rows, raw(stream)), "clearing rows");
+  return cuda_status(cudaMemset2DAsync(device, stride, 0, bytes, rows, raw(stream)),
+                     "clearing rows");
 }
 
 }  // namespace fla::cuda

@@ -139,7 +139,8 @@ struct Layer {
                  ramp(hidden, [&](double i) { return 0.71 - 0.1 * ramps.slope(i); }));
     const Tensor k_a = b.vector("k_a", hidden, Init::kConstant, 1.02F);
     const std::vector<Tensor> key = b.module_outputs(
-        {.module = Module::kRwkv7Key, .width = hidden, .heads = heads, .eps = 1e-6F}, {raw_k, rate, k_k, k_a});
+        {.module = Module::kRwkv7Key, .width = hidden, .heads = heads, .eps = 1e-6F},
+        {raw_k, rate, k_k, k_a});
     const int64_t head_dim = ramps.head_dim;
     const Tensor o = b.op("rwkv7", head_sizes(heads, heads, head_dim, head_dim),
                           {{Slot::kQ, r},

@@ -75,7 +75,7 @@ void merge(const Json& row, SideOutcome* side) {
   if (status != "ok" && side->status != "failed") {
     side->status = status;
     side->reason = text(row, "reason");
-  } else if (side->status == "missing") {
+  } else if (side->status == "skipped") {
     side->status = status;
   }
   const std::optional<double> seconds = find_number(row, "median_s");
@@ -196,6 +196,8 @@ void judge_row(const Gathering& gathering, double threshold, RowOutcome* row) {
   row->effect = measure_effect(rounds);
   if (row->base.status == "missing" && row->head.status == "ok") {
     row->verdict = Verdict::kNew;
+  } else if (row->base.status == "skipped" || row->head.status == "skipped") {
+    row->verdict = Verdict::kInconclusive;  // a run that ended early accuses nobody
   } else if (row->head.status != "ok") {
     row->verdict = Verdict::kRegression;  // what no longer runs, or was dropped, is worse
     row->state = RegressionState::kConfirmed;

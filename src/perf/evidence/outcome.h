@@ -19,7 +19,7 @@ namespace fla::perf::evidence {
 
 /// A row on one side.
 struct SideOutcome {
-  std::string status = "missing";  // ok, failed, missing, ...
+  std::string status = "skipped";  // no block of the side has run; ok, failed, missing, ...
   std::string reason;
   std::vector<double> blocks_s;    // medians in order of time
   std::optional<double> median_s;  // of them
