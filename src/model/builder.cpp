@@ -93,7 +93,7 @@ Tensor Builder::columns(Tensor x, int64_t first, int64_t count) {
 }
 
 Tensor Builder::stacked(const std::vector<std::pair<std::string, std::vector<float>>>& rows,
-                        std::vector<int64_t> file_shape) {
+                        const std::vector<int64_t>& file_shape) {
   const auto size = static_cast<int64_t>(rows[0].second.size());
   const Tensor block = add({.kind = TensorKind::kParameter,
                             .dtype = shape_.dtype,

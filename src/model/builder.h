@@ -75,7 +75,7 @@ class Builder {
                 std::vector<float> values = {});
   /// Several vectors of `size` as the rows of one parameter, each called and shaped as given.
   Tensor stacked(const std::vector<std::pair<std::string, std::vector<float>>>& rows,
-                 std::vector<int64_t> file_shape);
+                 const std::vector<int64_t>& file_shape);
 
   Tensor columns(Tensor x, int64_t first, int64_t count);
   int64_t width(Tensor x) const { return graph_->info(x).columns; }
