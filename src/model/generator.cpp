@@ -3,13 +3,12 @@
 #include "model/generator.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "core/half.h"
 #include "model/family.h"
+#include "model/io/match.h"
 #include "model/parameters.h"
 
 namespace fla::model {
@@ -114,19 +113,13 @@ Result<std::vector<float>> Generator::read_logits() const {
   if (!status.ok())
     return status;
   std::vector<float> logits(count);
-  for (size_t i = 0; i < count; ++i) {
-    if (options_.dtype == DType::kBf16) {
-      uint16_t half = 0;
-      std::memcpy(&half, bytes.data() + i * sizeof(half), sizeof(half));
-      logits[i] = bf16_to_float(half);
-    } else if (options_.dtype == DType::kFp64) {
-      double wide = 0;
-      std::memcpy(&wide, bytes.data() + i * sizeof(wide), sizeof(wide));
-      logits[i] = static_cast<float>(wide);
-    } else {
-      std::memcpy(&logits[i], bytes.data() + i * sizeof(float), sizeof(float));
-    }
-  }
+  status = convert_tensor({.name = "logits",
+                           .dtype = options_.dtype,
+                           .shape = {static_cast<int64_t>(count)},
+                           .data = bytes.data()},
+                          DType::kFp32, logits.data());
+  if (!status.ok())
+    return status;
   return logits;
 }
 

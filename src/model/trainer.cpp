@@ -6,7 +6,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -15,9 +14,9 @@
 
 #include <fmt/format.h>
 
-#include "core/half.h"
 #include "cuda/runtime/device.h"
 #include "model/family.h"
+#include "model/io/match.h"
 #include "model/io/safetensors.h"
 #include "model/parameters.h"
 #include "ops/modules.h"
@@ -35,14 +34,12 @@ int64_t size_of(DType dtype) {
   return static_cast<int64_t>(dtype_bytes(dtype));
 }
 
-DType state_dtype_of(const TrainOptions& options) {
-  return options.optimizer == Optimizer::kMaster && options.shape.dtype == DType::kBf16
-             ? DType::kFp32
-             : options.shape.dtype;
-}
-
 bool has_master(const TrainOptions& options) {
   return options.optimizer == Optimizer::kMaster && options.shape.dtype == DType::kBf16;
+}
+
+DType state_dtype_of(const TrainOptions& options) {
+  return has_master(options) ? DType::kFp32 : options.shape.dtype;
 }
 
 MemoryPlan memory_of(const TrainOptions& options, const Layout& layout, const Schedule& schedule) {
@@ -402,20 +399,13 @@ Result<std::vector<float>> Trainer::read(const std::string& name, bool gradient)
   if (!status.ok())
     return status;
   std::vector<float> values(count);
-  for (size_t i = 0; i < count; ++i) {
-    const std::byte* at = bytes.data() + i * dtype_bytes(info.dtype);
-    if (info.dtype == DType::kBf16) {
-      uint16_t half = 0;
-      std::memcpy(&half, at, sizeof(half));
-      values[i] = bf16_to_float(half);
-    } else if (info.dtype == DType::kFp64) {
-      double wide = 0;
-      std::memcpy(&wide, at, sizeof(wide));
-      values[i] = static_cast<float>(wide);
-    } else {
-      std::memcpy(&values[i], at, sizeof(float));
-    }
-  }
+  status = convert_tensor({.name = name,
+                           .dtype = info.dtype,
+                           .shape = {static_cast<int64_t>(count)},
+                           .data = bytes.data()},
+                          DType::kFp32, values.data());
+  if (!status.ok())
+    return status;
   return values;
 }
 

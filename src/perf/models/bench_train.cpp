@@ -147,9 +147,7 @@ ResultRow start_row(const BenchTrainOptions& options, const model::TrainOptions&
   }
   if (options.world() > 1)
     row.axes["ranks"] = options.world();
-  row.timer = "clock";
   row.tokens = options.batch_size * options.seq_len * options.world();
-  row.peak_bytes = std::nullopt;
   return row;
 }
 

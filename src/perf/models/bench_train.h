@@ -64,8 +64,6 @@ struct BenchTrainOptions {
 
 struct TrainReport {
   ResultRow row;  // op "train.kda"; tokens of all ranks, floating-point operations of one
-  std::string config_line;
-  std::string device;
   int64_t num_parameters = 0;
   model::MemoryPlan memory;
   std::vector<float> losses;  // of every step, warm-up included
