@@ -194,7 +194,9 @@ Tensor Builder::linear(Tensor x, std::initializer_list<Weight> weights, Tensor r
                                   .rows = weight.rows,
                                   .shape = {weight.rows, in},
                                   .init = weight.init,
-                                  .scale = weight.scale == 0.0F ? init_range() : weight.scale});
+                                  .scale = weight.init == Init::kNormal && weight.scale == 0.0F
+                                               ? init_range()
+                                               : weight.scale});
     row += weight.rows;
     if (!weight.bias.empty())  // families give a bias to products of one weight alone
       bias = vector(weight.bias, out, weight.bias_values.empty() ? Init::kConstant : Init::kValues,

@@ -338,16 +338,18 @@ Status Trainer::step(const Batch& batch, float learning_rate) {
   if (!status.ok())
     return status;
   const bool graphed = stream_ && options_.cuda_graph;
-  if (graphed && steps_done_ > 0 &&
-      !graph_) {  // the first step runs by itself, so that libraries set up
+  // The first step runs by itself, so that libraries set up.
+  if (graphed && has_stepped_ && !graph_) {
     Result<cuda::GraphExec> graph = cuda::GraphExec::capture(stream(), [&] { return run_step(); });
     if (!graph.ok())
       return graph.status();
     graph_ = std::move(graph.value());
   }
   status = graph_ ? graph_->launch(stream()) : run_step();
-  if (status.ok())
+  if (status.ok()) {
     ++steps_done_;
+    has_stepped_ = true;
+  }
   return status;
 }
 

@@ -131,6 +131,7 @@ class Trainer {
   std::optional<ParallelProgram> parallel_;  // with a comm
   std::optional<cuda::GraphExec> graph_;
   int64_t steps_done_ = 0;
+  bool has_stepped_ = false;  // here, whatever a loaded optimizer has done
 };
 
 /// The plan of a training run without any memory taken; workspaces are not known then.

@@ -72,6 +72,19 @@ TEST(Families, TiedEmbeddingsHaveNoHead) {
     EXPECT_NE(parameter.name, "lm_head.weight");
 }
 
+TEST(Families, Rwkv7StartsWithZerosWhereItsAuthorHasThem) {
+  int found = 0;
+  for (const ParameterInfo& parameter : graph_of("rwkv7").parameters) {
+    if (parameter.name.ends_with(".lora.0.weight") ||
+        parameter.name.ends_with(".ffn.value.weight")) {
+      ++found;
+      EXPECT_EQ(parameter.init, Init::kConstant) << parameter.name;
+      EXPECT_EQ(parameter.scale, 0.0F) << parameter.name;
+    }
+  }
+  EXPECT_EQ(found, 24 * 5 - 1);  // w, a, g and, but for the first layer, v; one value each
+}
+
 std::string refusal(const std::string& json) {
   const Result<Config> config = Config::parse(json, "config.json");
   return config.ok() ? "accepted" : std::string(config.status().message());

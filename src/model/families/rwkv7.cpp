@@ -70,12 +70,9 @@ struct Ramps {
 /// x A B (+ bias), with a function between.
 Tensor low_rank(Builder& b, Tensor x, const std::string& name, int64_t rank, Function between,
                 std::vector<float> bias) {
-  const double first = 0.0;  // the first matrix starts at 0, so that the bias alone speaks
   const float second = 0.1F / std::sqrt(static_cast<float>(b.width(x)));
-  Tensor inner = b.linear(x, {{.name = name + ".lora.0",
-                               .rows = rank,
-                               .init = Init::kConstant,
-                               .scale = static_cast<float>(first)}});
+  // The first matrix starts at 0, so that the bias alone speaks.
+  Tensor inner = b.linear(x, {{.name = name + ".lora.0", .rows = rank, .init = Init::kConstant}});
   if (between != Function::kIdentity)
     inner = b.pointwise(inner, between);
   const std::string bias_name = bias.empty() ? "" : name + ".lora.2.bias";
