@@ -12,8 +12,7 @@
 #include "model/data/tokens.h"
 #include "model/family.h"
 #include "model/generator.h"
-#include "perf/nearest.h"
-#include "perf/statistics.h"
+#include "perf/models/samples.h"
 
 namespace fla::perf {
 namespace {
@@ -129,23 +128,7 @@ ResultRow make_row(const BenchGenerateOptions& options, const Context& context,
     row.reason = "not run";
     return row;
   }
-  std::vector<double> sorted(samples.begin(), samples.end());
-  std::sort(sorted.begin(), sorted.end());
-  const auto at = [&](double q) {
-    return sorted[static_cast<size_t>(q * static_cast<double>(sorted.size() - 1))];
-  };
-  row.median_s = median(samples);
-  row.ci95_s = median_interval_95(samples);
-  if (!row.ci95_s)
-    row.null_reasons["ci95_s"] = "fewer than 6 samples";
-  row.blocks = {{.round = 0,
-                 .median_s = *row.median_s,
-                 .q1_s = at(0.25),
-                 .q3_s = at(0.75),
-                 .min_s = sorted.front(),
-                 .p95_s = at(0.95),
-                 .n = static_cast<int64_t>(samples.size())}};
-  row.status = RowStatus::kOk;
+  set_samples(samples, &row);
   return row;
 }
 
@@ -159,12 +142,9 @@ Result<GenerateReport> bench_generate(const BenchGenerateOptions& options,
   const Result<model::Config> config = choose_config(options.model);
   if (!config.ok())
     return config.status();
-  const bool on_gpu = context.value().device.type == DeviceType::kCuda;
-  const std::string dtype = options.dtype.empty() ? (on_gpu ? "bf16" : "fp32") : options.dtype;
-  if (dtype != "bf16" && dtype != "fp32")
-    return invalid(unknown_name("dtype", dtype, {"bf16", "fp32"}));
-  if (dtype == "bf16" && !on_gpu)
-    return invalid("--dtype is bf16, expected fp32 on the CPU");
+  const Result<DType> dtype = choose_dtype(options.dtype, context.value());
+  if (!dtype.ok())
+    return dtype.status();
   const Result<std::vector<int32_t>> prompt =
       prompt_tokens(options, config.value().integer("vocab_size"));
   if (!prompt.ok())
@@ -177,7 +157,7 @@ Result<GenerateReport> bench_generate(const BenchGenerateOptions& options,
                                {.batch = options.batch_size,
                                 .prompt_length = report.prompt_tokens,
                                 .max_length = report.prompt_tokens + options.maxlen,
-                                .dtype = dtype == "bf16" ? DType::kBf16 : DType::kFp32,
+                                .dtype = dtype.value(),
                                 .cuda_graph = options.graph},
                                context.value());
   if (!made.ok())
@@ -202,10 +182,12 @@ Result<GenerateReport> bench_generate(const BenchGenerateOptions& options,
   }
   report.new_tokens = static_cast<int64_t>(report.tokens[0].size());
   const double prefill[] = {report.prefill_s};
-  report.rows.push_back(make_row(options, context.value(), config.value(), report, dtype, "prefill",
-                                 prefill, static_cast<int64_t>(prompt.value().size())));
-  report.rows.push_back(make_row(options, context.value(), config.value(), report, dtype, "decode",
-                                 report.step_s, options.batch_size));
+  report.rows.push_back(make_row(options, context.value(), config.value(), report,
+                                 dtype_name(dtype.value()), "prefill", prefill,
+                                 static_cast<int64_t>(prompt.value().size())));
+  report.rows.push_back(make_row(options, context.value(), config.value(), report,
+                                 dtype_name(dtype.value()), "decode", report.step_s,
+                                 options.batch_size));
   return report;
 }
 

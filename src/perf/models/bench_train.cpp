@@ -21,8 +21,8 @@
 #include "model/data/tokens.h"
 #include "model/family.h"
 #include "perf/host/files.h"
+#include "perf/models/samples.h"
 #include "perf/nearest.h"
-#include "perf/statistics.h"
 
 namespace fla::perf {
 namespace {
@@ -105,13 +105,10 @@ float rate_at(const BenchTrainOptions& options, int64_t step) {
 
 Result<model::TrainOptions> train_options(const BenchTrainOptions& options,
                                           const Context& context) {
-  const bool on_gpu = context.device.type == DeviceType::kCuda;
   model::TrainOptions train;
-  const std::string dtype = options.dtype.empty() ? (on_gpu ? "bf16" : "fp32") : options.dtype;
-  if (dtype != "bf16" && dtype != "fp32")
-    return invalid(unknown_name("dtype", dtype, {"bf16", "fp32"}));
-  if (dtype == "bf16" && !on_gpu)
-    return invalid("--dtype is bf16, expected fp32 on the CPU");
+  const Result<DType> dtype = choose_dtype(options.dtype, context);
+  if (!dtype.ok())
+    return dtype.status();
   if (options.optimizer != "bf16" && options.optimizer != "master")
     return invalid(unknown_name("optimizer", options.optimizer, {"bf16", "master"}));
   train.shape = {.batch = options.batch_size,
@@ -120,7 +117,7 @@ Result<model::TrainOptions> train_options(const BenchTrainOptions& options,
                                   ? model::max_sequences(options.batch_size * options.seq_len,
                                                          options.context_len)
                                   : 0,
-                 .dtype = dtype == "bf16" ? DType::kBf16 : DType::kFp32};
+                 .dtype = dtype.value()};
   train.optimizer =
       options.optimizer == "master" ? model::Optimizer::kMaster : model::Optimizer::kSameDtype;
   train.recompute = static_cast<model::Recompute>(options.recompute);
@@ -149,27 +146,6 @@ ResultRow start_row(const BenchTrainOptions& options, const model::TrainOptions&
     row.axes["ranks"] = options.world();
   row.tokens = options.batch_size * options.seq_len * options.world();
   return row;
-}
-
-void summarize(const std::vector<double>& samples, TrainReport* report) {
-  ResultRow& row = report->row;
-  std::vector<double> sorted = samples;
-  std::sort(sorted.begin(), sorted.end());
-  const auto at = [&](double q) {
-    return sorted[static_cast<size_t>(q * static_cast<double>(sorted.size() - 1))];
-  };
-  row.median_s = median(samples);
-  row.ci95_s = median_interval_95(samples);
-  if (!row.ci95_s)
-    row.null_reasons["ci95_s"] = "fewer than 6 steps";
-  row.blocks = {{.round = 0,
-                 .median_s = *row.median_s,
-                 .q1_s = at(0.25),
-                 .q3_s = at(0.75),
-                 .min_s = sorted.front(),
-                 .p95_s = at(0.95),
-                 .n = static_cast<int64_t>(samples.size())}};
-  row.status = RowStatus::kOk;
 }
 
 /// The ranks' way to each other; none for a run by itself.
@@ -350,6 +326,17 @@ Result<Context> choose_device(const std::string& device, int threads, int index)
   return context;
 }
 
+Result<DType> choose_dtype(const std::string& dtype, const Context& context) {
+  const bool on_gpu = context.device.type == DeviceType::kCuda;
+  if (dtype.empty())
+    return on_gpu ? DType::kBf16 : DType::kFp32;
+  if (dtype != "bf16" && dtype != "fp32")
+    return invalid(unknown_name("dtype", dtype, {"bf16", "fp32"}));
+  if (dtype == "bf16" && !on_gpu)
+    return invalid("--dtype is bf16, expected fp32 on the CPU");
+  return dtype == "bf16" ? DType::kBf16 : DType::kFp32;
+}
+
 Result<TrainReport> bench_train(const BenchTrainOptions& options, const TrainHooks& hooks) {
   const Clock::time_point start = Clock::now();
   const int local_rank = options.launch ? options.launch->local_rank : 0;
@@ -379,7 +366,7 @@ Result<TrainReport> bench_train(const BenchTrainOptions& options, const TrainHoo
   if (report.row.status == RowStatus::kFailed)
     return report;
   if (!samples.empty())
-    summarize(samples, &report);
+    set_samples(samples, &report.row);
   else
     report.row.reason = "interrupted before the first timed step";
   report.row.figures = {{"parameters", static_cast<double>(report.num_parameters)},

@@ -86,6 +86,9 @@ struct TrainHooks {
 /// kInvalidArgument, kNoDevice.
 Result<Context> choose_device(const std::string& device, int threads, int index = 0);
 
+/// The dtype of a name; "" is bf16 on a GPU and fp32 on the CPU. Errors: kInvalidArgument.
+Result<DType> choose_dtype(const std::string& dtype, const Context& context);
+
 /// Trains. A loss that is no number makes the row a failed one and ends the run. Errors: what stops
 /// it from starting; a rank that is dead or late.
 Result<TrainReport> bench_train(const BenchTrainOptions& options, const TrainHooks& hooks);
